@@ -94,7 +94,7 @@ def duckdb(python: Path, store: Store, threads: int, sql: str) -> tuple[float, l
     done = subprocess.run([str(python), "-c", DUCKDB, endpoint, str(threads), sql], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"error: duckdb: {done.stderr}")
-    answer = json.loads(done.stdout)
+    answer = json.loads(done.stdout.splitlines()[-1])
     return answer["ms"], answer["rows"]
 
 

@@ -33,7 +33,10 @@ pub fn explained(error: &Error) -> (ErrorKind, String) {
         return said(ErrorKind::NotFound, "there is no such bucket; create it, or correct the URL");
     }
     if has(&["redirected to another host"]) {
-        return said(ErrorKind::PermissionDenied, "it redirects to another host, which is refused; give that URL");
+        return said(
+            ErrorKind::PermissionDenied,
+            "it redirects to another host, which is refused; give that URL, or the region of the bucket",
+        );
     }
     if has(&["expiredtoken", "token has expired", "token included in the request is expired"]) {
         return said(ErrorKind::PermissionDenied, "the credentials have expired; renew them");

@@ -31,6 +31,8 @@ const ATTEMPTS: u32 = 4;
 const PAUSE: Duration = Duration::from_millis(50);
 /// The error of a file that is another one than before.
 const CHANGED: &str = "the file changed while it was read";
+/// Stores of a session whose connections are kept.
+const CONNECTED_MAX: usize = 64;
 /// Parts of a file that wait to be written.
 const PARTS_AHEAD: usize = 4;
 
@@ -125,6 +127,10 @@ impl Stores {
         let credentials = credentials.map_err(|error| invalid(error.to_string()))?;
         let store = client::connected(place.scheme, &place.bucket, &credentials, Patience::Silence)
             .map_err(|error| invalid(of_settings(&error)))?;
+        // Each URL with a signature is a store of its own.
+        if state.connected.len() >= CONNECTED_MAX {
+            state.connected.clear();
+        }
         state.connected.insert(key, store.clone());
         Ok(store)
     }

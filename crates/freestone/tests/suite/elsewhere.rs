@@ -49,6 +49,21 @@ async fn parquet_is_read_by_ranges() {
 }
 
 #[tokio::test]
+async fn row_groups_that_do_not_fit_memory_are_read_page_by_page() {
+    let place = Place::new();
+    let values: Vec<i64> = (0..1_500_000i64).map(|value| value.wrapping_mul(0x5851_f42d_4c95_7f2d)).collect();
+    place.parquet("x.parquet", vec![("a", longs(&values)), ("b", longs(&values))], values.len());
+    let server = Server::start().expect("a server");
+    server.put("public", "x.parquet", std::fs::read(place.path("x.parquet")).expect("the file"));
+    let options = freestone::Options { threads: 1, memory_limit: Some(16 << 20), ..freestone::Options::default() };
+    let session = freestone::Database::in_memory(options).expect("a database").session();
+    let query = format!("SELECT count(DISTINCT a % 10), max(b) FROM '{}/public/x.parquet'", server.endpoint());
+    let rows = session.sql(&query).await.expect("a query").collect().await.expect("rows");
+    assert_eq!(rows.iter().map(|batch| batch.num_rows()).sum::<usize>(), 1);
+    assert!(server.take_traffic().total() > 10);
+}
+
+#[tokio::test]
 async fn rows_are_loaded_from_elsewhere() {
     let place = Place::new();
     let server = served(&place);
@@ -142,6 +157,9 @@ async fn what_does_not_pass_is_an_error_with_the_name() {
         (Fault::Status(403, "AccessDenied"), 0, "the store denies it"),
         (Fault::Status(404, "NoSuchKey"), 0, "no such file"),
     ] {
+        // A statement that fails leaves requests behind, which must not meet the next fault.
+        let server = served(&place);
+        let at = |name: &str| format!("'{}/public/{name}'", server.endpoint());
         server.plan(fault.clone(), "", "x.parquet", skip, 1);
         let error = place.failure(&format!("SELECT sum(a), sum(b) FROM {}", at("x.parquet"))).await;
         assert!(

@@ -10,7 +10,6 @@ use datafusion::physical_plan::metrics::Count;
 use parking_lot::Mutex;
 
 use super::set::{Contents, FileSet};
-use crate::error::Result;
 use crate::ingest::{FileChunks, requested};
 
 /// Row groups that are fetched and not taken yet, and their bytes, at most.
@@ -58,22 +57,16 @@ impl Ahead {
             return true;
         }
         match self.begin(file, group) {
-            // Without memory for it, it is fetched when it is read.
-            Ok(Some(begun)) => waiting.insert((file, group), begun).is_none(),
-            Ok(None) | Err(_) => false,
+            Some(begun) => waiting.insert((file, group), begun).is_none(),
+            None => false,
         }
     }
 
-    /// The bytes of a row group that is read now; `None` for a file of this machine.
-    ///
-    /// # Errors
-    /// They do not fit the memory limit.
-    pub fn take(&self, file: usize, group: usize) -> Result<Option<FileChunks>> {
+    /// The bytes of a row group that is read now; `None` for a file of this machine, and where they do not fit the memory limit:
+    /// then each page is fetched when it is read.
+    pub fn take(&self, (file, group): (usize, usize)) -> Option<FileChunks> {
         let prepared = self.waiting.lock().remove(&(file, group));
-        match prepared {
-            Some(waiting) => Ok(Some(waiting.chunks)),
-            None => Ok(self.begin(file, group)?.map(|waiting| waiting.chunks)),
-        }
+        prepared.or_else(|| self.begin(file, group)).map(|waiting| waiting.chunks)
     }
 
     /// Frees the bytes of a row group that is not read.
@@ -81,17 +74,17 @@ impl Ahead {
         self.waiting.lock().remove(&(file, group));
     }
 
-    fn begin(&self, at: usize, group: usize) -> Result<Option<Waiting>> {
+    fn begin(&self, at: usize, group: usize) -> Option<Waiting> {
         let file = &self.set.files[at];
-        let Contents::Parquet(parquet) = &file.contents else { return Ok(None) };
-        let Some((remote, tail)) = parquet.elsewhere() else { return Ok(None) };
+        let Contents::Parquet(parquet) = &file.contents else { return None };
+        let (remote, tail) = parquet.elsewhere()?;
         let columns = self.columns.get(at).into_iter().flatten().copied();
         let ranges = tail.missing(parquet.ranges(group, columns));
         let bytes = requested(&ranges);
         let claim = MemoryConsumer::new("row groups of files elsewhere").register(&self.pool);
-        claim.try_grow(usize::try_from(bytes).unwrap_or(usize::MAX))?;
+        claim.try_grow(usize::try_from(bytes).unwrap_or(usize::MAX)).ok()?;
         let fetched = tail.begin(remote, ranges, Some(Box::new(claim)));
-        Ok(Some(Waiting { chunks: FileChunks::elsewhere(remote.clone(), Arc::new(fetched)), bytes }))
+        Some(Waiting { chunks: FileChunks::elsewhere(remote.clone(), Arc::new(fetched)), bytes })
     }
 
     /// Adds what was requested since the last call to the counters of the scan.

@@ -21,7 +21,8 @@ use super::pruning::{DynamicPruning, Pruning};
 use super::set::{ColumnSource, Contents, FileSet, SetFile};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::{
-    BufferPool, FileFormat, IngestError, Location, Reason, RejectSink, TextParser, as_declared, conform_columns,
+    BufferPool, FileChunks, FileFormat, IngestError, Location, ParquetFile, Reason, RejectSink, TextParser,
+    as_declared, conform_columns,
 };
 
 /// The parameters of one run of a scan, which its partitions share.
@@ -217,7 +218,7 @@ impl Reader {
                     scan.counters.pruned_groups.add(1);
                     return Ok(());
                 }
-                let chunks = scan.ahead.take(at, group)?.unwrap_or(chunks);
+                let chunks = fetched(scan, parquet, (at, group), chunks)?;
                 match GroupReader::open(scan, at, group, chunks, &self.needed, tests)? {
                     Some(reader) => self.open = Open::Group(Box::new(reader)),
                     None => scan.counters.pruned_groups.add(1),
@@ -330,6 +331,16 @@ impl Reader {
         };
         Ok((output.num_rows() > 0).then_some(output))
     }
+}
+
+/// The bytes of a row group: those of its file, or of a file elsewhere what was fetched of it.
+fn fetched(scan: &Scan, parquet: &ParquetFile, place: (usize, usize), chunks: FileChunks) -> Result<FileChunks> {
+    if parquet.elsewhere().is_none() {
+        return Ok(chunks);
+    }
+    // The bytes of the row group before are given back first.
+    drop(chunks);
+    Ok(scan.ahead.take(place).map_or_else(|| parquet.chunks(), Ok)?)
 }
 
 impl Assembly {
