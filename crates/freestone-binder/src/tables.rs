@@ -157,7 +157,8 @@ impl Binder<'_> {
         let Some(source) = self.world.catalog.table(&named).at(span)? else {
             let known = self.world.catalog.table_names();
             let parts = self.ctes.iter().map(|cte| cte.name.as_str());
-            let mut error = unknown(span, "table or view", name, known.iter().map(String::as_str).chain(parts));
+            let mut error =
+                unknown(span, "table or view", without_signature(name), known.iter().map(String::as_str).chain(parts));
             if let Some(hint) = self.world.catalog.hint_for(name) {
                 error.hint = Some(hint);
             }
@@ -165,7 +166,7 @@ impl Binder<'_> {
         };
         self.note_table(name);
         let names = source.schema().fields().iter().map(|field| field.name().clone()).collect();
-        let scanned = TableReference::bare(name);
+        let scanned = TableReference::bare(without_signature(name));
         let plan = LogicalPlanBuilder::scan(scanned, source, None).at(span)?.build().at(span)?;
         Ok(Rows { plan, names })
     }
@@ -174,6 +175,7 @@ impl Binder<'_> {
     pub fn relation(&mut self, rows: Rows, alias: Option<&TableAlias>, names: Vec<String>, span: Span) -> Result<From> {
         self.count(1, span)?;
         let names = alias.map_or(names, |alias| vec![alias.name.text.clone()]);
+        let names: Vec<String> = names.iter().map(|name| without_signature(name).to_owned()).collect();
         let qualifier = self.qualifiers.next(names.last().map_or("", String::as_str));
         let Rows { plan, names: mut columns } = rows;
         let copies = copies(&plan, &columns);
@@ -209,6 +211,14 @@ impl Binder<'_> {
         };
         let star = columns.iter().map(entry).collect();
         Ok(From { plan, relations: vec![Relation { names, columns, ..Relation::default() }], star })
+    }
+}
+
+/// The name of a file elsewhere without the parameters of its URL, one of which may be a signature: plans show the name.
+fn without_signature(name: &str) -> &str {
+    match name.split_once('?') {
+        Some((url, _)) if url.starts_with("http://") || url.starts_with("https://") => url,
+        _ => name,
     }
 }
 

@@ -15,7 +15,6 @@ pub fn of_request(action: &'static str, object: String, error: &Error) -> Medium
 }
 
 /// Why a client cannot be made.
-#[cfg(feature = "cloud")]
 pub fn of_settings(error: &Error) -> String {
     in_one_line(&full_text(error))
 }
@@ -26,12 +25,18 @@ pub fn is_transient(error: &Error) -> bool {
     matches!(kind, ErrorKind::Other | ErrorKind::TimedOut | ErrorKind::ConnectionRefused | ErrorKind::UnexpectedEof)
 }
 
-fn explained(error: &Error) -> (ErrorKind, String) {
+pub fn explained(error: &Error) -> (ErrorKind, String) {
     let text = in_one_line(&full_text(error));
     let has = |words: &[&str]| words.iter().any(|word| text.to_lowercase().contains(word));
     let said = |kind: ErrorKind, what: &str| (kind, format!("{what} ({text})"));
     if has(&["nosuchbucket", "containernotfound", "bucket does not exist", "specified bucket"]) {
         return said(ErrorKind::NotFound, "there is no such bucket; create it, or correct the URL");
+    }
+    if has(&["redirected to another host"]) {
+        return said(
+            ErrorKind::PermissionDenied,
+            "it redirects to another host, which is refused; give that URL, or the region of the bucket",
+        );
     }
     if has(&["expiredtoken", "token has expired", "token included in the request is expired"]) {
         return said(ErrorKind::PermissionDenied, "the credentials have expired; renew them");

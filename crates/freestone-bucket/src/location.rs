@@ -13,10 +13,12 @@ use object_store::{ObjectStore, path::Path};
 use parking_lot::Mutex;
 use url::Url;
 
+use crate::client::{self, Credentials, Patience};
+use crate::errors::of_settings;
 use crate::remote::Remote;
 
 /// A kind of store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scheme {
     /// S3, and what speaks its protocol.
     S3,
@@ -28,12 +30,14 @@ pub enum Scheme {
     File,
     /// The memory of this process, for tests.
     Memory,
+    /// Any server of HTTP. Only files are read from there.
+    Http,
 }
 
 /// Why a URL leads to no store.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct LocationError(String);
+pub struct LocationError(pub(crate) String);
 
 /// The place of a database.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -116,7 +120,7 @@ impl Location {
                 Ok(Remote::new(store, within("")?, self.shown()).in_folder(folder))
             }
             Scheme::Memory => Ok(Remote::new(memory(&self.bucket), within(&self.path)?, self.shown())),
-            Scheme::S3 | Scheme::Google | Scheme::Azure => {
+            Scheme::S3 | Scheme::Google | Scheme::Azure | Scheme::Http => {
                 Ok(Remote::new(self.client()?, within(&self.path)?, self.shown()))
             }
         }
@@ -133,49 +137,19 @@ impl Location {
         Ok(Arc::new(store))
     }
 
-    #[cfg(not(feature = "cloud"))]
     fn client(&self) -> Result<Arc<dyn ObjectStore>, LocationError> {
-        Err(LocationError(format!("{}: this program was built without clients of object stores", self.shown())))
-    }
-
-    #[cfg(feature = "cloud")]
-    fn client(&self) -> Result<Arc<dyn ObjectStore>, LocationError> {
-        use object_store::aws::AmazonS3Builder;
-        use object_store::azure::MicrosoftAzureBuilder;
-        use object_store::gcp::GoogleCloudStorageBuilder;
-
-        use crate::remote::limits;
-
-        let failed = |error: object_store::Error| {
-            LocationError(format!("cannot reach {}: {}", self.shown(), crate::errors::of_settings(&error)))
-        };
-        let (options, retry) = (limits::options(), limits::retry());
-        Ok(match self.scheme {
-            Scheme::Google => {
-                let builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(&self.bucket);
-                Arc::new(builder.with_client_options(options).with_retry(retry).build().map_err(failed)?)
-            }
-            Scheme::Azure => {
-                let builder = MicrosoftAzureBuilder::from_env().with_container_name(&self.bucket);
-                Arc::new(builder.with_client_options(options).with_retry(retry).build().map_err(failed)?)
-            }
-            _ => {
-                let allows = std::env::var("AWS_ALLOW_HTTP").is_ok_and(|value| value.eq_ignore_ascii_case("true"));
-                let builder = AmazonS3Builder::from_env().with_bucket_name(&self.bucket);
-                let builder = builder.with_client_options(options.with_allow_http(allows));
-                Arc::new(builder.with_retry(retry).build().map_err(failed)?)
-            }
-        })
+        client::connected(self.scheme, &self.bucket, &Credentials::of_environment(), Patience::Request)
+            .map_err(|error| LocationError(format!("cannot reach {}: {}", self.shown(), of_settings(&error))))
     }
 }
 
 /// The memory with a name, which lives as long as the process.
-fn memory(name: &str) -> Arc<dyn ObjectStore> {
+pub(crate) fn memory(name: &str) -> Arc<dyn ObjectStore> {
     static MEMORIES: LazyLock<Mutex<HashMap<String, Arc<InMemory>>>> = LazyLock::new(Mutex::default);
     MEMORIES.lock().entry(name.to_owned()).or_default().clone()
 }
 
-fn percent_decoded(text: &str) -> Result<String, LocationError> {
+pub(crate) fn percent_decoded(text: &str) -> Result<String, LocationError> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {
@@ -186,10 +160,10 @@ fn percent_decoded(text: &str) -> Result<String, LocationError> {
         let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
         match (digit(rest.next()), digit(rest.next())) {
             (Some(high), Some(low)) => bytes.push((high * 16 + low) as u8),
-            _ => return Err(LocationError("a % in the URL of a database is not followed by two digits".to_owned())),
+            _ => return Err(LocationError("a % in the URL is not followed by two digits".to_owned())),
         }
     }
-    String::from_utf8(bytes).map_err(|_| LocationError("the URL of a database is not UTF-8".to_owned()))
+    String::from_utf8(bytes).map_err(|_| LocationError("the URL is not UTF-8".to_owned()))
 }
 
 #[cfg(test)]

@@ -28,29 +28,6 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Requests at the same time, of one call.
 const TOGETHER: usize = 16;
 
-/// How long requests may take.
-#[cfg(feature = "cloud")]
-pub mod limits {
-    use std::time::Duration;
-
-    use object_store::{BackoffConfig, ClientOptions, RetryConfig};
-
-    /// A request that takes longer is given up. It is much less than half of any sensible retention.
-    const TIMEOUT: Duration = Duration::from_secs(120);
-    const CONNECT: Duration = Duration::from_secs(5);
-
-    /// Time limits of requests.
-    pub fn options() -> ClientOptions {
-        ClientOptions::new().with_timeout(TIMEOUT).with_connect_timeout(CONNECT)
-    }
-
-    /// Few repetitions within a request: callers repeat it, too.
-    pub fn retry() -> RetryConfig {
-        let backoff = BackoffConfig { init_backoff: Duration::from_millis(50), ..BackoffConfig::default() };
-        RetryConfig { backoff, max_retries: 3, retry_timeout: Duration::from_secs(30) }
-    }
-}
-
 /// The objects of a store below a path.
 pub struct Remote {
     store: Arc<dyn ObjectStore>,

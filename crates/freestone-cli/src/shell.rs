@@ -122,7 +122,10 @@ impl<'a> Shell<'a> {
     /// Runs statements or a command, and keeps the text in the history.
     fn run(&mut self, text: &str) -> Result<Flow, Failure> {
         // Added to the history before it runs. Errors of the history are ignored.
-        let _ = self.editor.add_history_entry(text.trim_end());
+        // What is secret is not kept in a file.
+        if freestone::without_secrets(text) == text {
+            let _ = self.editor.add_history_entry(text.trim_end());
+        }
         let _ = self.history.as_ref().map(|history| self.editor.append_history(history));
         let result = self.runner.run_text(text, Origin::Inline);
         if let Some(assistant) = self.editor.helper_mut() {

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The crates that each crate may depend on. Data flows from left to right.
-const MAY_DEPEND_ON: [(&str, &[&str]); 18] = [
+const MAY_DEPEND_ON: [(&str, &[&str]); 19] = [
     ("freestone-codec", &[]),
     ("freestone-store", &["freestone-codec"]),
     ("freestone-advisor", &["freestone-codec", "freestone-store"]),
+    ("freestone-mock-store", &[]),
     ("freestone-bucket", &["freestone-store"]),
     ("freestone-exec", &["freestone-codec", "freestone-store"]),
     ("freestone-sql", &[]),

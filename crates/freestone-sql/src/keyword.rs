@@ -284,6 +284,7 @@ keywords! {
     OWNED Unreserved,
     PARTITION Unreserved,
     PERCENT Unreserved,
+    PERSISTENT Unreserved,
     PIVOT Unreserved,
     PIVOT_LONGER Unreserved,
     PIVOT_WIDER Unreserved,

@@ -43,7 +43,7 @@ pub use keyword::{Class, Keyword};
 pub use lifted::{Lifted, lift_literals, without_literals};
 pub use numbers::{MixedParameters, ParameterNumbers};
 pub use parser::{LEVELS_MAX, NESTED_MAX, parse_expression, parse_statement, parse_statements, parse_type};
-pub use script::{first_words, is_complete, names_in, split_statements};
+pub use script::{first_words, is_complete, names_in, split_statements, without_secrets};
 pub use span::{Location, Span};
 pub use tokens::{Lexeme, LexemeKind, tokens};
 pub use tree::Statement;

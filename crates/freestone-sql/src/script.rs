@@ -1,5 +1,7 @@
 //! Scripts: the statements of a text, without parsing them.
 
+use std::borrow::Cow;
+
 use crate::error::SyntaxError;
 use crate::lexer::{Lexer, Op, Token, TokenKind, lex};
 use crate::parser::unquoted;
@@ -34,6 +36,26 @@ pub fn first_words(text: &str, count: usize) -> Vec<String> {
         _ => None,
     });
     words.take(count).collect()
+}
+
+/// Words that may stand between CREATE and SECRET.
+const BEFORE_SECRET: [&str; 6] = ["OR", "REPLACE", "TEMP", "TEMPORARY", "PERSISTENT", "LOCAL"];
+/// Words at the beginning of a statement that are searched for CREATE SECRET, which may stand behind EXPLAIN.
+const SEARCHED_WORDS: usize = 12;
+
+/// A statement without what it keeps secret: of CREATE SECRET, which need not read as SQL, what stands before its options.
+pub fn without_secrets(text: &str) -> Cow<'_, str> {
+    // Most statements begin with another letter than CREATE, EXPLAIN, PREPARE and comments.
+    if !matches!(text.trim_start().as_bytes().first(), Some(b'c' | b'C' | b'e' | b'E' | b'p' | b'P' | b'-' | b'/')) {
+        return Cow::Borrowed(text);
+    }
+    let words = first_words(text, SEARCHED_WORDS);
+    let mut behind_create = words.iter().skip_while(|word| *word != "CREATE").skip(1);
+    let word = behind_create.find(|word| !BEFORE_SECRET.contains(&word.as_str()));
+    match word.is_some_and(|word| word == "SECRET") {
+        true => Cow::Owned(format!("{}(…)", text.split(['(', '\'']).next().unwrap_or_default())),
+        false => Cow::Borrowed(text),
+    }
 }
 
 /// The names and other words of a text, as they are folded, each with whether it stands before a point.
@@ -92,6 +114,20 @@ mod tests {
         assert_eq!(first_words("select  /* c */ Distinct on (a)", 4), ["SELECT", "DISTINCT", "ON"]);
         assert_eq!(first_words("\"select\" a", 2), [""; 0]);
         assert_eq!(first_words("commit 'x", 1), ["COMMIT"]);
+    }
+
+    #[test]
+    fn secrets_are_left_out() {
+        for (text, shown) in [
+            ("create secret s (type s3, secret 'X')", "create secret s (…)"),
+            ("  -- c\n CREATE OR REPLACE TEMP SECRET(KEY_ID 'X'", "  -- c\n CREATE OR REPLACE TEMP SECRET(…)"),
+            ("EXPLAIN CREATE PERSISTENT SECRET 'X'", "EXPLAIN CREATE PERSISTENT SECRET (…)"),
+            ("CREATE TABLE secret (a INT)", "CREATE TABLE secret (a INT)"),
+            ("DROP SECRET s", "DROP SECRET s"),
+            ("SELECT 'create secret'", "SELECT 'create secret'"),
+        ] {
+            assert_eq!(without_secrets(text), shown);
+        }
     }
 
     #[test]

@@ -22,6 +22,7 @@ use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, TableType};
 use datafusion::physical_plan::execute_stream;
 use datafusion::scalar::ScalarValue;
 use freestone_binder::SqlType;
+use freestone_bucket::Stores;
 use freestone_sql::tree;
 use freestone_store::Snapshot;
 use freestone_store::schema::TableSchema;
@@ -253,6 +254,11 @@ impl Planner {
         &self.rejects
     }
 
+    /// The stores of files elsewhere, as the session reaches them.
+    pub fn stores(&self) -> &Stores {
+        &self.lists.stores
+    }
+
     /// The permissions of the session.
     pub fn access(&self) -> Access {
         self.access
@@ -304,7 +310,7 @@ impl Planner {
         let mut state = (*self.base).clone();
         metadata::register(&mut state, &scope.snapshot, &self.lists, &self.log, (&self.temp, self.access));
         sequences::register(&mut state, &scope.snapshot, &self.sequences);
-        let files = scope.files.clone().with_rejects(&self.rejects);
+        let files = scope.files.clone().with_rejects(&self.rejects).with_stores(self.stores());
         let (planner, of_statement) = (self.clone(), scope.clone());
         let types: NamedTypes = Arc::new(move |name| planner.data_type(&of_statement, name));
         let reader = |name| FilesFunction::new(name, self.access, self.base.clone(), files.clone(), types.clone());
@@ -313,10 +319,12 @@ impl Planner {
         }
         state.register_udtf(SNIFF, Arc::new(SniffFunction(reader(SNIFF))));
         for (name, rows) in INSPECTIONS {
-            state.register_udtf(name, Arc::new(InspectionFunction::new(name, rows, self.access)));
+            state
+                .register_udtf(name, Arc::new(InspectionFunction::new(name, rows, self.access, self.stores().clone())));
         }
         for (name, contents) in CONTENTS {
-            let function = ContentsFunction { name, contents, access: self.access, state: self.base.clone() };
+            let (access, base, stores) = (self.access, self.base.clone(), self.stores().clone());
+            let function = ContentsFunction { name, contents, access, state: base, stores };
             state.register_udtf(name, Arc::new(function));
         }
         let schema =
@@ -603,7 +611,8 @@ impl SchemaProvider for StatementSchema {
             return Ok(None);
         }
         if naming::is_file_name(name) {
-            return Ok(Some(naming::table(self.planner.settings(), &self.scope.files, name)?));
+            let files = self.scope.files.clone().with_stores(self.planner.stores());
+            return Ok(Some(naming::table(self.planner.settings(), &files, name)?));
         }
         Ok(None)
     }

@@ -12,6 +12,7 @@ use freestone_advisor::AdvisorError;
 use freestone_sql::SyntaxError;
 use freestone_store::StoreError;
 use freestone_store::log::LogError;
+use std::borrow::Cow;
 
 use crate::internal_names::{MARK, ROW_ID_COLUMN, is_temporary, without_marks};
 pub(crate) use in_sql::in_sql;
@@ -118,6 +119,12 @@ impl Error {
         let (own_line, own_column) = (place.line as u64, place.column as u64);
         let column = if own_line == 1 { own_column + column.saturating_sub(1) } else { own_column };
         let line = own_line + line.saturating_sub(1);
+        if let Cow::Owned(_) = freestone_sql::without_secrets(text) {
+            // What was found there may be secret.
+            return Error::syntax(format!("syntax error at line {line}, column {column} of CREATE SECRET")).with_hint(
+                "the form is CREATE SECRET name (TYPE s3, KEY_ID '…', SECRET '…', REGION '…', SCOPE 's3://…')",
+            );
+        }
         let found = Error::syntax(format!("syntax error at line {line}, column {column}: {error}"));
         Error { hint: error.hint.clone(), excerpt: Some(error.excerpt(text)), ..found }
     }

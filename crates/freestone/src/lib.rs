@@ -98,7 +98,7 @@ pub use error::{Error, ErrorKind, Result, closest};
 pub use exact::{push_float, push_float32};
 pub use exec::stored::{Answer, StoredQuery};
 pub use freestone_advisor::{Advice, Profile};
-pub use freestone_sql::is_complete;
+pub use freestone_sql::{is_complete, without_secrets};
 pub use freestone_store::Emulation;
 pub use freestone_store::log::FORMAT_VERSION;
 pub use freestone_store::plain::Strings;

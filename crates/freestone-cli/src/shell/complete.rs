@@ -130,6 +130,7 @@ const KEYWORDS: &[&str] = &[
     "SAMPLE",
     "SAVEPOINT",
     "SCHEMA",
+    "SECRET",
     "SELECT",
     "SEMI",
     "SEQUENCE",

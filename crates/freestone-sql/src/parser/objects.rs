@@ -5,8 +5,8 @@ use super::{Parsed, Parser};
 use crate::keyword::Keyword as K;
 use crate::lexer::Op;
 use crate::tree::{
-    Comment, CommentOn, CreateIndex, CreateMacro, CreateSchema, CreateSequence, CreateType, CreateView, Drop,
-    MacroBody, MacroParameter, ObjectKind, SequenceOption, StatementKind,
+    Comment, CommentOn, CreateIndex, CreateMacro, CreateSchema, CreateSecret, CreateSequence, CreateType, CreateView,
+    Drop, MacroBody, MacroParameter, ObjectKind, SequenceOption, StatementKind,
 };
 
 impl Parser<'_> {
@@ -21,8 +21,8 @@ impl Parser<'_> {
             self.advance();
         }
         let Some(word) = self.keyword(0) else { return self.unknown_object() };
-        let allows_replace = matches!(word, K::TABLE | K::VIEW | K::MACRO | K::FUNCTION | K::TYPE);
-        let allows_temporary = matches!(word, K::TABLE | K::VIEW | K::SEQUENCE);
+        let allows_replace = matches!(word, K::TABLE | K::VIEW | K::MACRO | K::FUNCTION | K::TYPE | K::SECRET);
+        let allows_temporary = matches!(word, K::TABLE | K::VIEW | K::SEQUENCE | K::SECRET);
         if created.or_replace && !allows_replace {
             return self.refused_here(&format!("CREATE OR REPLACE {}", word.word()), "DROP it first");
         }
@@ -46,11 +46,19 @@ impl Parser<'_> {
                 StatementKind::CreateSchema(CreateSchema { if_not_exists, name: self.object_name("a schema")? })
             }
             K::TYPE => StatementKind::CreateType(self.create_type(created)?),
+            K::SECRET => StatementKind::CreateSecret(self.create_secret(created.or_replace)?),
             _ => {
                 self.at -= 1;
                 return self.unknown_object();
             }
         })
+    }
+
+    /// A secret, behind its word.
+    fn create_secret(&mut self, or_replace: bool) -> Parsed<CreateSecret> {
+        let if_not_exists = self.if_not_exists();
+        let name = if self.is_op(Op::LeftParen) { None } else { Some(self.name("a name for the secret")?) };
+        Ok(CreateSecret { or_replace, if_not_exists, name, options: self.options()? })
     }
 
     /// The error at an object that cannot be created.
@@ -67,7 +75,7 @@ impl Parser<'_> {
             Some(K::USER | K::ROLE) => ("a USER", "users and their roles are settings of the server: docs/server.md"),
             Some(K::DATABASE) => ("a DATABASE", "a database is a folder: freestone FOLDER"),
             Some(K::EXTENSION) => ("an EXTENSION", "docs/functions.md lists the functions, which are always there"),
-            Some(K::SECRET) => ("a SECRET", "files of this machine can be read"),
+            Some(K::PERSISTENT) => ("a PERSISTENT SECRET", "CREATE SECRET keeps it until the end of the session"),
             _ => return Err(self.expected_any(&["TABLE", "VIEW", "INDEX", "SEQUENCE", "MACRO", "SCHEMA", "TYPE"])),
         };
         self.refused_here(what, hint)
@@ -197,6 +205,12 @@ impl Parser<'_> {
 
     /// A statement behind DROP.
     pub(super) fn drop_objects(&mut self) -> Parsed<StatementKind> {
+        if self.is(K::SECRET) || self.is_any(&[K::TEMP, K::TEMPORARY]) && self.is_at(1, K::SECRET) {
+            self.accept_any(&[K::TEMP, K::TEMPORARY]);
+            self.advance();
+            let if_exists = self.if_exists();
+            return Ok(StatementKind::DropSecret { name: self.name("a secret")?, if_exists });
+        }
         let words = [K::TABLE, K::VIEW, K::INDEX, K::SEQUENCE, K::SCHEMA, K::TYPE, K::MACRO, K::FUNCTION];
         if self.is_any(&[K::TEMP, K::TEMPORARY]) {
             return self.refused_here("DROP TEMPORARY", "DROP TABLE drops a temporary table of this name first");

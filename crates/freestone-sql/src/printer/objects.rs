@@ -130,6 +130,15 @@ impl Display for Attach {
     }
 }
 
+/// Its options are not printed: they are secret.
+impl Display for CreateSecret {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        let or_replace = if self.or_replace { "OR REPLACE " } else { "" };
+        let if_not_exists = if self.if_not_exists { " IF NOT EXISTS" } else { "" };
+        write!(f, "CREATE {or_replace}SECRET{if_not_exists}{} (…)", Optional(" ", &self.name))
+    }
+}
+
 impl Display for WhatIf {
     fn fmt(&self, f: &mut Formatter) -> Result {
         write!(f, "WHATIF {} DESIGN ({}) FOR {}", self.table, commas(&self.options), self.query)
@@ -147,6 +156,10 @@ pub(super) fn maintenance(f: &mut Formatter, statement: &StatementKind) -> Resul
         StatementKind::Attach(attach) => write!(f, "{attach}"),
         StatementKind::Detach { name, if_exists } => {
             write!(f, "DETACH {}{name}", if *if_exists { "IF EXISTS " } else { "" })
+        }
+        StatementKind::CreateSecret(create) => write!(f, "{create}"),
+        StatementKind::DropSecret { name, if_exists } => {
+            write!(f, "DROP SECRET {}{name}", if *if_exists { "IF EXISTS " } else { "" })
         }
         StatementKind::BackupTo(folder) => write!(f, "BACKUP TO {folder}"),
         StatementKind::RestoreFrom(folder) => write!(f, "RESTORE FROM {folder}"),

@@ -88,6 +88,11 @@ pub enum StatementKind {
         name: Name,
         if_exists: bool,
     },
+    CreateSecret(CreateSecret),
+    DropSecret {
+        name: Name,
+        if_exists: bool,
+    },
     BackupTo(Text),
     RestoreFrom(Text),
     ExportDatabase {
@@ -107,6 +112,19 @@ pub struct Attach {
     /// Whether a database that is attached by this name is no error.
     pub if_not_exists: bool,
     /// The options.
+    pub options: Vec<OptionItem>,
+}
+
+/// `CREATE [OR REPLACE] SECRET [IF NOT EXISTS] [name] (options)`
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateSecret {
+    /// Whether one of this name is replaced.
+    pub or_replace: bool,
+    /// Whether one of this name stays, without an error.
+    pub if_not_exists: bool,
+    /// The name; without it, it is the default one of its type.
+    pub name: Option<Name>,
+    /// Its type, its scope, and what is secret.
     pub options: Vec<OptionItem>,
 }
 
@@ -173,6 +191,8 @@ impl Statement {
             | Use(_)
             | Attach(_)
             | Detach { .. }
+            | CreateSecret(_)
+            | DropSecret { .. }
             | DiscardAll
             | DiscardTemporary
             | Prepare(_)

@@ -63,7 +63,7 @@ impl Statements {
     pub fn begin(&self, text: &str) -> Running {
         let id = self.all.last.fetch_add(1, Ordering::Relaxed) + 1;
         let rows = Arc::<AtomicU64>::default();
-        let text = text[..text.floor_char_boundary(TEXT_BYTES_MAX)].to_owned();
+        let text = freestone_sql::without_secrets(&text[..text.floor_char_boundary(TEXT_BYTES_MAX)]).into_owned();
         let (began, clock) = (SystemTime::now(), Instant::now());
         let entry = Entry { session: self.session, began, clock, rows: rows.clone(), text };
         self.all.running.lock().insert(id, entry);

@@ -7,6 +7,7 @@ use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, StringViewArray, UI
 use datafusion::arrow::compute::take;
 use datafusion::arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use freestone_bucket::Stores;
 use freestone_store::schema::{Column, TableSchema};
 use freestone_store::{LockMode, StoreError, WriteTransaction};
 
@@ -18,7 +19,7 @@ use crate::exec::dml;
 use crate::exec::stored_values::Places;
 use crate::exec::write::WriteContext;
 use crate::ingest;
-use crate::ingest::{FileFormat, FileReader, IngestError, IngestOptions, Location, RejectSink, SpooledFile};
+use crate::ingest::{FileFormat, FileReader, FoundFile, IngestError, IngestOptions, Location, RejectSink, SpooledFile};
 use crate::provider::files::{FileOptions, Layout, RejectNames, RejectTables, arguments};
 use crate::sql::command::{CopyFrom, OptionList};
 
@@ -37,7 +38,8 @@ pub(crate) fn copy_from(
     let options = IngestOptions { memory_bytes, ..given_options.ingest.clone() };
     let scope = Scope::new(transaction.snapshot());
     let defaults = Arc::new(Defaults::of(context, &scope, &table.schema, &given(&table.schema, request)?)?);
-    let mut loading = Loading::new(request, &table.schema, options.clone(), defaults.clone())?;
+    let stores = context.planner().stores();
+    let mut loading = Loading::new(request, &table.schema, options.clone(), defaults.clone(), stores)?;
     loading.check(&given_options)?;
     if let Some(names) = &given_options.rejects {
         loading.keep_rejects(context.planner().rejects(), names, arguments(&given_options))?;
@@ -45,7 +47,7 @@ pub(crate) fn copy_from(
     let watched = Watched::new(progress, &request.table, loading);
     let rows = dml::append(transaction, context, &request.table, &table.schema, Places::all(&table.schema), watched)?;
     transaction.check_keys().map_err(|error| {
-        let place = place_of(&error, &table.schema, || Loading::new(request, &table.schema, options, defaults));
+        let place = place_of(&error, &table.schema, || Loading::new(request, &table.schema, options, defaults, stores));
         let error = Error::from(error);
         // Without a place the error says enough.
         place.ok().flatten().map_or(error.clone(), |place| error.at(&place))
@@ -123,8 +125,10 @@ struct Input {
 }
 
 impl Input {
-    fn new(path: PathBuf, options: &IngestOptions) -> Result<Input> {
-        Ok(match ingest::replaced(&path, options)? {
+    fn new(file: FoundFile, options: &IngestOptions) -> Result<Input> {
+        let replaced = ingest::replaced(&file, options)?;
+        let path = file.path;
+        Ok(match replaced {
             Some((spooled, format)) => Input { path, spooled: Some(spooled), format },
             None => Input { path, spooled: None, format: None },
         })
@@ -167,9 +171,10 @@ impl<'a> Loading<'a> {
         table: &TableSchema,
         options: IngestOptions,
         defaults: Arc<Defaults<'a>>,
+        stores: &Stores,
     ) -> Result<Loading<'a>> {
-        let input = |path| Input::new(path, &options);
-        let files = ingest::expand_paths(&request.path)?.into_iter().map(input).collect::<Result<Vec<_>>>()?;
+        let input = |file| Input::new(file, &options);
+        let files = ingest::find_files(&request.path, stores)?.into_iter().map(input).collect::<Result<Vec<_>>>()?;
         Ok(Loading {
             defaults,
             read: read_schema(table, &request.columns)?,

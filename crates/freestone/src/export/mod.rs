@@ -12,6 +12,7 @@ mod target;
 mod times;
 
 use std::io::{BufWriter, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 use ::parquet::errors::ParquetError;
@@ -20,6 +21,7 @@ use arrow::ipc::CompressionType;
 use arrow::ipc::writer::{FileWriter, IpcWriteOptions};
 use arrow::record_batch::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
+use freestone_bucket::{Object, Place, Stores, has_scheme};
 use freestone_store::plain::Strings;
 use futures::StreamExt;
 
@@ -49,6 +51,8 @@ pub(crate) struct Export {
     /// How files are divided among folders; `None` for a single file.
     folders: Option<Folders>,
     new_folders: NewFolders,
+    /// The file, if it is elsewhere.
+    object: Option<Object>,
 }
 
 #[derive(Debug, Clone)]
@@ -73,6 +77,31 @@ struct TextFrame {
 }
 
 impl Export {
+    /// The same for a file that may be elsewhere.
+    ///
+    /// # Errors
+    /// Files cannot be written there, or not as several files.
+    pub fn in_stores(self, stores: &Stores) -> Result<Export> {
+        if !has_scheme(&self.path) {
+            return Ok(self);
+        }
+        let place = Place::parse(&self.path).map_err(|error| Error::invalid(error.to_string()))?;
+        if !place.is_listed() {
+            let text = format!("cannot write {}: files are written to s3://, gs:// and az://", place.shown());
+            return Err(Error::unsupported(text));
+        }
+        if self.folders.is_some() {
+            return Err(Error::unsupported(format!("{}: PARTITION_BY writes folders of this machine", place.shown()))
+                .with_hint("write one file per statement: COPY (SELECT … WHERE …) TO 's3://bucket/file.parquet'"));
+        }
+        if place.path().is_empty() || place.path().ends_with('/') {
+            return Err(Error::invalid(format!("{} is a folder: COPY … TO writes one file", place.shown()))
+                .with_hint("name a file in it"));
+        }
+        let object = stores.file(&place).map_err(|error| io_error(Path::new(&self.path), &error))?;
+        Ok(Export { object: Some(object), ..self })
+    }
+
     /// The columns whose values name the folders. The rows to be written must be sorted by them.
     pub fn partition_by(&self) -> &[String] {
         self.folders.as_ref().map_or(&[], |folders| &folders.columns)
@@ -96,7 +125,10 @@ impl Export {
         if let Form::Parquet(_) = self.form {
             parquet::check_types(&rows.schema())?;
         }
-        let target = Target::create(&self.path, &self.new_folders)?;
+        let target = match &self.object {
+            Some(object) => Target::upload(object),
+            None => Target::create(&self.path, &self.new_folders)?,
+        };
         match self.form.clone() {
             Form::Csv(form) => {
                 let schema = rows.schema();

@@ -151,7 +151,7 @@ impl Export {
         };
         let folders = folders(&given, path, &extension_of(&kind, packing))?;
         let (path, threads) = (path.to_owned(), threads.max(1));
-        Ok(Export { path, form, packing, threads, folders, new_folders: Default::default() })
+        Ok(Export { path, form, packing, threads, folders, new_folders: Default::default(), object: None })
     }
 }
 

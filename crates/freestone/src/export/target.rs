@@ -1,12 +1,13 @@
 //! The destination of a file. A temporary file in the same folder is written and then renamed, so that readers see
 //! either the old or the new file, and a statement that fails leaves the old one. Pipes and devices are written
-//! directly.
+//! directly. A file elsewhere is uploaded in parts, and there when the upload is completed.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use freestone_bucket::{Object, Upload, has_scheme};
 use parking_lot::Mutex;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -17,7 +18,13 @@ pub(super) struct Target {
     path: PathBuf,
     /// The temporary file; `None` for pipes and devices.
     temporary: Option<Temporary>,
-    file: File,
+    out: Out,
+}
+
+#[derive(Debug)]
+enum Out {
+    File(File),
+    Upload(Box<Upload>),
 }
 
 /// A file with a temporary name, which is removed unless it is renamed.
@@ -72,6 +79,12 @@ impl Drop for CreatedFolders {
 }
 
 impl Target {
+    /// Starts a file elsewhere.
+    pub fn upload(object: &Object) -> Target {
+        let out = Out::Upload(Box::new(object.upload()));
+        Target { path: PathBuf::from(object.name()), temporary: None, out }
+    }
+
     /// Starts a file in a folder that exists. The name is taken literally.
     ///
     /// # Errors
@@ -86,7 +99,7 @@ impl Target {
         let failed = |error: io::Error| io_error(&path, &error);
         if !is_file(name) {
             let file = File::options().append(true).open(&path).map_err(failed)?;
-            return Ok(Target { path, temporary: None, file });
+            return Ok(Target { path, temporary: None, out: Out::File(file) });
         }
         // A symbolic link remains, and its target is replaced.
         let place = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
@@ -101,20 +114,29 @@ impl Target {
             }
             fs::set_permissions(&temporary.path, old.permissions()).map_err(failed)?;
         }
-        Ok(Target { path: place, temporary: Some(temporary), file })
+        Ok(Target { path: place, temporary: Some(temporary), out: Out::File(file) })
     }
 
     /// Syncs the file, of which everything is written.
     ///
     /// # Errors
     /// The file cannot be synced.
-    pub fn complete(mut self) -> Result<Complete> {
+    pub fn complete(self) -> Result<Complete> {
         let failed = |error: io::Error| io_error(&self.path, &error);
-        self.file.flush().map_err(failed)?;
-        if self.temporary.is_some() {
-            self.file.sync_all().map_err(failed)?;
-        }
-        Ok(Complete { path: self.path, temporary: self.temporary })
+        let upload = match self.out {
+            Out::File(mut file) => {
+                file.flush().map_err(failed)?;
+                if self.temporary.is_some() {
+                    file.sync_all().map_err(failed)?;
+                }
+                None
+            }
+            Out::Upload(mut upload) => {
+                upload.complete().map_err(failed)?;
+                Some(upload)
+            }
+        };
+        Ok(Complete { path: self.path, temporary: self.temporary, upload })
     }
 
     /// The file that is written.
@@ -133,6 +155,7 @@ impl Target {
 pub(super) struct Complete {
     path: PathBuf,
     temporary: Option<Temporary>,
+    upload: Option<Box<Upload>>,
 }
 
 impl Complete {
@@ -168,6 +191,9 @@ impl Complete {
     /// The file cannot be renamed.
     pub fn publish(mut self) -> Result<()> {
         let failed = |error: io::Error| io_error(&self.path, &error);
+        if let Some(upload) = self.upload.take() {
+            return upload.publish().map_err(failed);
+        }
         let Some(temporary) = &mut self.temporary else { return Ok(()) };
         fs::rename(&temporary.path, &self.path).map_err(failed)?;
         temporary.is_kept = true;
@@ -183,11 +209,17 @@ impl Complete {
 
 impl Write for Target {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
+        match &mut self.out {
+            Out::File(file) => file.write(bytes),
+            Out::Upload(upload) => upload.write(bytes),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        match &mut self.out {
+            Out::File(file) => file.flush(),
+            Out::Upload(upload) => upload.flush(),
+        }
     }
 }
 
@@ -209,8 +241,11 @@ pub(crate) fn is_file(name: &str) -> bool {
 }
 
 pub(super) fn io_error(path: &Path, error: &io::Error) -> Error {
-    Error::new(ErrorKind::Io, format!("cannot write {}: {error}", path.display()))
-        .with_hint("check that the folder may be written to and that the disk has room")
+    let hint = match path.to_str().is_some_and(has_scheme) {
+        true => "check the URL, and the rights of the credentials, which come from CREATE SECRET or the environment",
+        false => "check that the folder may be written to and that the disk has room",
+    };
+    Error::new(ErrorKind::Io, format!("cannot write {}: {error}", path.display())).with_hint(hint)
 }
 
 /// A new file in a folder, with a name that readers of the folder ignore.

@@ -158,9 +158,12 @@ impl IngestError {
     /// What the user can do about the error.
     pub fn hint(&self) -> String {
         match &self.0.reason {
+            Reason::Io(_) if self.0.source.contains("://") => {
+                "check the URL, and the credentials, which come from CREATE SECRET or the environment".into()
+            }
             Reason::Io(_) => "check that the file exists and may be read".into(),
             Reason::NoFile | Reason::NoneFound(_) if self.0.source.contains("://") => {
-                "files are read from this machine's file system: download the file, and give its path".into()
+                "give the URL of a file, or for s3://, gs:// and az:// a pattern such as 's3://bucket/dir/*.parquet'".into()
             }
             Reason::NoFile | Reason::NoneFound(_) => {
                 "give a file, a folder with data files in it, or a pattern such as 'dir/*.csv'".into()

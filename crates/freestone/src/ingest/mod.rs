@@ -19,6 +19,7 @@ mod convert_nested;
 mod csv;
 mod csv_tokens;
 mod delimiters;
+mod elsewhere;
 mod encodings;
 mod error;
 mod fields;
@@ -59,6 +60,7 @@ pub use convert::{ColumnMatch, Location, conform};
 pub(crate) use convert::{bare, conform_columns, read_texts};
 pub(crate) use csv::{CsvLayout, layout as csv_layout};
 pub(crate) use delimiters::{DELIMITER_BYTES_MAX, UNIT};
+pub(crate) use elsewhere::{FoundFile, find_files};
 pub(crate) use encodings::TextEncoding;
 pub use error::{Details, IngestError, Reason, ValueProblem};
 pub(crate) use fixed_bytes::{UUID, as_declared, with_uuid_names};
@@ -67,7 +69,7 @@ pub(crate) use kinds::Kinds;
 pub use nested::{ArrayItem, array_items};
 pub(crate) use opening::NewLine;
 pub(crate) use parallel::{MorselEnd, MorselError, Ordered, Source, Worker};
-pub(crate) use parquet::{FileChunks, ParquetFile, SECONDS_KEY};
+pub(crate) use parquet::{FileChunks, ParquetFile, SECONDS_KEY, requested};
 pub use paths::expand_paths;
 pub(crate) use paths::{NULL_PARTITION, partitions};
 pub(crate) use rejects::{Reject, RejectSink};
@@ -223,16 +225,20 @@ pub fn infer_schema(path: &Path, options: &IngestOptions) -> Result<SchemaRef, I
     }
 }
 
-/// What is read in place of a path: the complete content of a pipe, or the Arrow file of a spreadsheet, with its format.
-/// `None`: the path itself.
+/// What is read in place of a file: the complete content of a pipe or of a file elsewhere, or the Arrow file of a spreadsheet,
+/// with its format. `None`: the file itself.
 ///
 /// # Errors
 /// The file cannot be read, or the disk is full.
 pub(crate) fn replaced(
-    path: &Path,
+    file: &FoundFile,
     options: &IngestOptions,
 ) -> Result<Option<(SpooledFile, Option<FileFormat>)>, IngestError> {
-    let spooled = spool::spooled(path)?;
+    let path = file.path.as_path();
+    let spooled = match file.downloaded()? {
+        Some(file) => Some(file),
+        None => spool::spooled(path)?,
+    };
     if options.format.or_else(|| FileFormat::of_path(path)) != Some(FileFormat::Excel) {
         return Ok(spooled.map(|file| (file, None)));
     }

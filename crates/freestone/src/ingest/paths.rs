@@ -164,7 +164,35 @@ fn name_of(path: &Path) -> String {
 }
 
 fn is_hidden(path: &Path) -> bool {
-    name_of(path).starts_with('.')
+    is_hidden_name(&name_of(path))
+}
+
+/// Whether the name of a file or folder is one that patterns leave out.
+pub(super) fn is_hidden_name(name: &str) -> bool {
+    name.starts_with('.')
+}
+
+/// Whether all folders of a file within a folder of data files have names like `key=value`.
+pub(super) fn in_named_folders(names: &[&str]) -> bool {
+    let folders = names.split_last().map_or(&[][..], |(_, folders)| folders);
+    folders.iter().all(|name| !is_hidden_name(name) && !name.starts_with('_') && partition(name).is_some())
+}
+
+/// Whether the names of folders and a file match the parts of a pattern.
+pub(super) fn matches_path(pattern: &[&str], names: &[&str]) -> bool {
+    match (pattern, names) {
+        ([], names) => names.is_empty(),
+        (["**", rest @ ..], [name, within @ ..]) => {
+            matches_path(rest, names) || !within.is_empty() && !is_hidden_name(name) && matches_path(pattern, within)
+        }
+        ([part, rest @ ..], [name, within @ ..]) => {
+            let chars = |text: &str| text.chars().collect::<Vec<_>>();
+            (!is_hidden_name(name) || part.starts_with('.'))
+                && matches(&chars(part), &chars(name))
+                && matches_path(rest, within)
+        }
+        (_, []) => false,
+    }
 }
 
 /// The entries of a folder as paths that begin with the folder's.

@@ -17,12 +17,13 @@ use datafusion::logical_expr::{ColumnarValue, Expr, ScalarUDF, Volatility, creat
 use datafusion::prelude::SessionConfig;
 use datafusion::scalar::ScalarValue;
 use freestone_advisor::{PathTest, PredicateForm};
+use freestone_bucket::Stores;
 use freestone_sql::{Class, Keyword};
 use freestone_store::schema::{ConstraintKind, ForeignKey, Identity, usual_constraint_name};
 use freestone_store::{OpenTransaction, PoolList, Snapshot, Table, TransactionList};
 
 use super::columns::{batch, booleans, numbers, texts};
-use super::{duckdb_functions, layout};
+use super::{duckdb_functions, layout, secrets};
 use crate::access::Access;
 use crate::attached::Attached;
 use crate::context::{RunningStatement, Statements};
@@ -79,6 +80,8 @@ pub(crate) struct Lists {
     pub statements: Statements,
     /// Of the session.
     pub attached: Attached,
+    /// The stores of files elsewhere, and the secrets, of the session.
+    pub stores: Stores,
     /// Those of the cluster, if the database is that of a server that coordinates one.
     pub workers: Option<Arc<dyn KnownWorkers>>,
 }
@@ -103,7 +106,7 @@ impl Known {
 
 pub(super) type Rows = fn(&Known, Argument) -> Result<RecordBatch>;
 
-const FUNCTIONS: [(&str, Rows); 19] = [
+const FUNCTIONS: [(&str, Rows); 20] = [
     ("freestone_tables", |known, _| tables(known)),
     ("freestone_copies", |known, _| copies(known)),
     ("freestone_views", |known, _| views(known)),
@@ -122,6 +125,7 @@ const FUNCTIONS: [(&str, Rows); 19] = [
     ("freestone_profile", |_, _| profile_batch(&profile::profile()?)),
     ("freestone_transactions", |known, _| transactions(known)),
     ("freestone_statements", |known, _| statements(known)),
+    ("duckdb_secrets", |known, _| secrets::rows(&known.lists.stores.secrets())),
     ("freestone_workers", |known, _| workers(known)),
     ("freestone_pools", |known, _| pools(known)),
     ("freestone_versions", |known, _| versions(&known.snapshot)),

@@ -16,6 +16,7 @@ mod layout;
 pub(crate) mod metadata;
 mod paths;
 mod read_fields;
+mod secrets;
 pub(crate) mod semi_join_filter;
 mod source;
 mod statistics;

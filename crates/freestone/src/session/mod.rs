@@ -10,6 +10,7 @@ mod memory;
 pub(crate) mod plan_cache;
 mod plan_tree;
 mod points;
+mod secrets;
 pub(crate) mod tasks;
 mod temporary;
 pub(crate) mod transaction;
@@ -31,6 +32,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream, execute_stream};
 use datafusion::scalar::ScalarValue;
 use freestone_advisor::Output;
+use freestone_bucket::Stores;
 use freestone_sql::tree::{Execute, Parameter, Prepare, Type};
 use freestone_store::{LockMode, Snapshot, WriteTransaction};
 use futures::FutureExt;
@@ -166,6 +168,7 @@ impl Session {
                     pools: database.store().pool_list(),
                     statements: statements.clone(),
                     attached: Attached::default(),
+                    stores: Stores::default(),
                     workers: database.workers().map(|workers| workers.clone() as Arc<dyn KnownWorkers>),
                 },
                 database.workload().clone(),
@@ -326,6 +329,8 @@ impl Session {
             }
             Command::Attach { folder, name, if_not_exists } => self.attach(folder, name, if_not_exists).await,
             Command::Detach { name, if_exists } => self.detach(&name, if_exists),
+            Command::CreateSecret(request) => self.create_secret(request),
+            Command::DropSecret { name, if_exists } => self.drop_secret(&name, if_exists),
             Command::ExportDatabase { folder, options } => Box::pin(self.export_database(&folder, options)).await,
             Command::ImportDatabase { folder } => Box::pin(self.import_database(&folder)).await,
             // Statistics are those of the stored rows, which are always there.
@@ -658,6 +663,7 @@ impl Session {
         let options = self.planner().settings().config_options().execution.clone();
         let (threads, group_rows) = (options.target_partitions, options.parquet.max_row_group_size);
         let export = Export::new(&request.path, &request.options, threads, group_rows)?;
+        let export = export.in_stores(self.planner().stores())?;
         let partition_by = export.partition_by().to_vec();
         let run = self.plan_apart(move |planner, cancellation| async move {
             let (state, plan) = planner.plan_query(&scope, &parameters).await?;

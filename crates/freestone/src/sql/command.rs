@@ -1,5 +1,7 @@
 //! From the tree of a statement to the command that a session executes.
 
+use std::fmt;
+
 use freestone_sql::tree::{
     Advise, Attach, CopyFrom as WrittenCopyFrom, Execute, Explain, ObjectName, Prepare, Set, Show, Statement,
     StatementKind, WhatIf, With,
@@ -50,6 +52,12 @@ pub(crate) enum Command {
     },
     /// DETACH name.
     Detach {
+        name: String,
+        if_exists: bool,
+    },
+    CreateSecret(SecretRequest),
+    /// DROP SECRET name.
+    DropSecret {
         name: String,
         if_exists: bool,
     },
@@ -126,6 +134,21 @@ pub(crate) struct AdviseRequest {
 pub(crate) struct WhatIfRequest {
     pub table: String,
     pub options: OptionList,
+}
+
+/// `CREATE [OR REPLACE] SECRET [IF NOT EXISTS] [name] (options)`
+#[derive(Clone)]
+pub(crate) struct SecretRequest {
+    pub name: Option<String>,
+    pub or_replace: bool,
+    pub if_not_exists: bool,
+    pub options: OptionList,
+}
+
+impl fmt::Debug for SecretRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SecretRequest").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 /// Options in parentheses, in the order written. An option without a value has the value `true`.
@@ -232,6 +255,13 @@ fn of_session(kind: &StatementKind, text: &str) -> Result<Command> {
         WhatIf(what_if) => Command::WhatIf(of_what_if(what_if, text)?),
         Attach(attach) => of_attach(attach, text)?,
         Detach { name, if_exists } => Command::Detach { name: name.text.clone(), if_exists: *if_exists },
+        CreateSecret(create) => Command::CreateSecret(SecretRequest {
+            name: create.name.as_ref().map(|name| name.text.clone()),
+            or_replace: create.or_replace,
+            if_not_exists: create.if_not_exists,
+            options: list_of(&create.options, text),
+        }),
+        DropSecret { name, if_exists } => Command::DropSecret { name: name.text.clone(), if_exists: *if_exists },
         BackupTo(folder) => Command::Backup { folder: folder.value.clone() },
         RestoreFrom(folder) => Command::Restore { folder: folder.value.clone() },
         ExportDatabase { folder, options: given } => {

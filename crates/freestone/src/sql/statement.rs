@@ -110,6 +110,9 @@ fn kind_of(text: &str, words: &[String]) -> StatementKind {
         | ("SHOW", "TABLES", _)
         | ("SHOW", "COLUMNS" | "FIELDS", "FROM" | "IN")
         | ("SHOW", "ALL", "TABLES") => StatementKind::Query,
+        ("CREATE" | "DROP", "SECRET", _) | ("CREATE" | "DROP", "TEMP" | "TEMPORARY", "SECRET") => {
+            StatementKind::Session
+        }
         ("INSERT" | "DELETE" | "UPDATE" | "MERGE" | "TRUNCATE" | "COPY", ..) => StatementKind::Write,
         ("CREATE" | "DROP" | "ALTER" | "COMMENT", ..) => StatementKind::Definition,
         (

@@ -47,7 +47,7 @@ impl Place {
     }
 
     /// A Parquet file with this many rows per row group.
-    fn parquet(&self, name: &str, columns: Vec<(&str, ArrayRef)>, group_rows: usize) {
+    pub(crate) fn parquet(&self, name: &str, columns: Vec<(&str, ArrayRef)>, group_rows: usize) {
         self.parquet_with(
             name,
             columns,

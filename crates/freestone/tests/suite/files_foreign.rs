@@ -199,8 +199,8 @@ async fn texts_of_other_encodings_and_documents() {
     }
     let error = place.failure("SELECT * FROM read_excel('@/x.xlsx')").await;
     assert!(error.hint().is_some_and(|hint| hint.contains("read_xlsx")), "{error}");
-    let error = place.failure("SELECT * FROM 's3://bucket/x.parquet'").await;
-    assert!(error.hint().is_some_and(|hint| hint.contains("download the file")), "{error}");
+    let error = place.failure("SELECT * FROM 'hdfs://bucket/x.parquet'").await;
+    assert!(error.hint().is_some_and(|hint| hint.contains("check the URL")), "{error}");
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ mod cluster;
 mod copy_options;
 mod csv_options;
 mod depth;
+mod elsewhere;
 mod equal_names;
 mod export_database;
 mod files;

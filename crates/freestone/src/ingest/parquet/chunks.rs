@@ -1,5 +1,5 @@
 //! Reads a Parquet file by position, so that threads share no file position. Lengths that a damaged file claims are
-//! checked before memory is allocated.
+//! checked before memory is allocated. Of a file elsewhere, the ranges that were fetched are read from memory.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,18 +7,29 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use freestone_bucket::RemoteFile;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{ChunkReader, Length};
 
+use super::fetched::Fetched;
+
 /// The bytes to read if the required number is not known. The header of a page is shorter.
 const READ_AHEAD_BYTES: usize = 8 << 10;
+/// The same for a file elsewhere, if nothing was fetched there.
+const REMOTE_AHEAD_BYTES: usize = 64 << 10;
 
 /// A file of known length, read by position.
 #[derive(Debug, Clone)]
 pub(crate) struct FileChunks {
-    file: Arc<File>,
+    origin: Origin,
     length: u64,
     pool: PagePool,
+}
+
+#[derive(Debug, Clone)]
+enum Origin {
+    Here(Arc<File>),
+    Elsewhere(RemoteFile, Arc<Fetched>),
 }
 
 /// Buffers of pages that are not used any more. Fresh memory would be cleared twice before a page is read into it.
@@ -71,7 +82,31 @@ impl Drop for PageBytes {
 
 impl FileChunks {
     pub fn new(file: File, length: u64) -> Self {
-        Self { file: Arc::new(file), length, pool: PagePool::default() }
+        Self { origin: Origin::Here(Arc::new(file)), length, pool: PagePool::default() }
+    }
+
+    /// A file elsewhere, of which some ranges are fetched.
+    pub fn elsewhere(file: RemoteFile, fetched: Arc<Fetched>) -> Self {
+        let length = file.length();
+        Self { origin: Origin::Elsewhere(file, fetched), length, pool: PagePool::default() }
+    }
+
+    /// Bytes from a position on: up to as many as are wanted, or fewer at the end of what was fetched.
+    fn some(&self, start: u64, wanted: usize) -> io::Result<Bytes> {
+        match &self.origin {
+            Origin::Here(file) => {
+                let mut buffer = vec![0; wanted];
+                file.read_exact_at(&mut buffer, start)?;
+                Ok(buffer.into())
+            }
+            Origin::Elsewhere(file, fetched) => match fetched.from(start)? {
+                Some(bytes) => Ok(bytes.slice(..wanted.min(bytes.len()))),
+                None => {
+                    let left = usize::try_from(self.length.saturating_sub(start)).unwrap_or(usize::MAX);
+                    file.read(start..start + left.min(wanted.max(REMOTE_AHEAD_BYTES)) as u64)
+                }
+            },
+        }
     }
 }
 
@@ -85,7 +120,7 @@ impl ChunkReader for FileChunks {
     type T = ChunkRead;
 
     fn get_read(&self, start: u64) -> Result<ChunkRead> {
-        Ok(ChunkRead { chunks: self.clone(), next: start, buffer: Vec::new(), used: 0 })
+        Ok(ChunkRead { chunks: self.clone(), next: start, buffer: Bytes::new() })
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
@@ -94,9 +129,18 @@ impl ChunkReader for FileChunks {
             let text = format!("it claims {length} bytes at {start}, and has {} in all", self.length);
             return Err(ParquetError::EOF(text));
         }
-        let mut buffer = self.pool.take(length);
-        self.file.read_exact_at(&mut buffer[..length], start)?;
-        Ok(Bytes::from_owner(PageBytes { buffer, length, pool: self.pool.clone() }))
+        match &self.origin {
+            Origin::Here(file) => {
+                let mut buffer = self.pool.take(length);
+                file.read_exact_at(&mut buffer[..length], start)?;
+                Ok(Bytes::from_owner(PageBytes { buffer, length, pool: self.pool.clone() }))
+            }
+            Origin::Elsewhere(..) if length == 0 => Ok(Bytes::new()),
+            Origin::Elsewhere(file, fetched) => match fetched.from(start)? {
+                Some(bytes) if bytes.len() >= length => Ok(bytes.slice(..length)),
+                _ => Ok(file.read(start..start + length as u64)?),
+            },
+        }
     }
 }
 
@@ -104,23 +148,21 @@ impl ChunkReader for FileChunks {
 pub(crate) struct ChunkRead {
     chunks: FileChunks,
     next: u64,
-    buffer: Vec<u8>,
-    used: usize,
+    buffer: Bytes,
 }
 
 impl Read for ChunkRead {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        if self.used == self.buffer.len() {
+        if self.buffer.is_empty() {
             let left = usize::try_from(self.chunks.length.saturating_sub(self.next)).unwrap_or(usize::MAX);
-            self.buffer.resize(left.min(READ_AHEAD_BYTES), 0);
-            self.used = 0;
-            self.chunks.file.read_exact_at(&mut self.buffer, self.next)?;
+            if left == 0 {
+                return Ok(0);
+            }
+            self.buffer = self.chunks.some(self.next, left.min(READ_AHEAD_BYTES))?;
             self.next += self.buffer.len() as u64;
         }
-        let rest = &self.buffer[self.used..];
-        let taken = rest.len().min(out.len());
-        out[..taken].copy_from_slice(&rest[..taken]);
-        self.used += taken;
+        let taken = self.buffer.len().min(out.len());
+        out[..taken].copy_from_slice(&self.buffer.split_to(taken));
         Ok(taken)
     }
 }

@@ -5,23 +5,27 @@
 //! bytes, and converted afterwards.
 
 use std::fs::{File, Metadata};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use arrow::datatypes::{DataType, Field as ColumnField, Schema, SchemaRef, TimeUnit};
+use freestone_bucket::{Object, RemoteFile};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::{ARROW_SCHEMA_META_KEY, ProjectionMask, parquet_to_arrow_schema};
 use parquet::basic::{LogicalType, Type as PhysicalType};
 use parquet::errors::{ParquetError, Result as ParquetResult};
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
 
 use super::chunks::FileChunks;
+use super::fetched::Fetched;
 use super::intervals;
 use crate::durations::without_durations;
 use crate::ingest::arrow_types;
 use crate::ingest::blocks::CHANGED;
 use crate::ingest::convert::{stored_type, table_type};
+use crate::ingest::elsewhere::failure;
 use crate::ingest::error::{IngestError, Reason};
 use crate::ingest::fixed_bytes::INTERVAL;
 use crate::ingest::parallel::guarded;
@@ -39,11 +43,32 @@ impl Identity {
     }
 }
 
+/// The bytes of a file elsewhere that are read at its end with its metadata.
+const TAIL_BYTES: u64 = 128 << 10;
+
+/// Where the bytes of a file are.
+#[derive(Debug)]
+enum Origin {
+    Here(Identity),
+    /// With its end, which was read with the metadata.
+    Elsewhere(RemoteFile, Arc<Fetched>),
+}
+
+impl Origin {
+    /// Why bytes of a file elsewhere could not be read, of which decoders keep only the text.
+    fn failure(&self) -> Option<std::io::Error> {
+        match self {
+            Origin::Here(_) => None,
+            Origin::Elsewhere(file, _) => file.failure(),
+        }
+    }
+}
+
 /// A file's metadata, read once for all threads.
 #[derive(Debug)]
 pub(crate) struct ParquetFile {
     path: PathBuf,
-    identity: Identity,
+    origin: Origin,
     metadata: ArrowReaderMetadata,
     columns: Vec<FileColumn>,
 }
@@ -74,13 +99,50 @@ impl ParquetFile {
         }
         let identity = Identity::of(&found);
         let chunks = FileChunks::new(file, identity.length);
+        Self::of_chunks(path, &chunks, Origin::Here(identity))
+    }
+
+    /// Opens a file elsewhere. `None`: it cannot be read by ranges.
+    pub fn open_elsewhere(object: &Object) -> Result<Option<Self>, IngestError> {
+        let path = Path::new(object.name());
+        let opened = object.open(TAIL_BYTES).map_err(|error| failure(path, &error))?;
+        let Some((file, tail)) = opened else { return Ok(None) };
+        let fetched = Arc::new(Fetched::of_tail(file.length().saturating_sub(tail.len() as u64), tail));
+        let chunks = FileChunks::elsewhere(file.clone(), fetched.clone());
+        Self::of_chunks(path, &chunks, Origin::Elsewhere(file, fetched)).map(Some)
+    }
+
+    fn of_chunks(path: &Path, chunks: &FileChunks, origin: Origin) -> Result<Self, IngestError> {
+        let name = path.display().to_string();
         guarded(&name, || {
-            let malformed = |error: ParquetError| IngestError::new(&name, Reason::Malformed(parquet_text(&error)));
-            let (metadata, columns) = load(&chunks).map_err(malformed)?;
+            let malformed = |error: ParquetError| {
+                let failed = origin.failure().map(|error| failure(path, &error));
+                failed.unwrap_or_else(|| IngestError::new(&name, Reason::Malformed(parquet_text(&error))))
+            };
+            let (metadata, columns) = load(chunks).map_err(malformed)?;
             check_counts(&metadata).map_err(|text| IngestError::new(&name, Reason::Malformed(text)))?;
             let columns = with_bounds(columns, &metadata);
-            Ok(Self { path: path.to_path_buf(), identity, metadata, columns })
+            Ok(Self { path: path.to_path_buf(), origin, metadata, columns })
         })
+    }
+
+    /// The file elsewhere, and what of it is in memory.
+    pub fn elsewhere(&self) -> Option<(&RemoteFile, &Arc<Fetched>)> {
+        match &self.origin {
+            Origin::Here(_) => None,
+            Origin::Elsewhere(file, tail) => Some((file, tail)),
+        }
+    }
+
+    /// The bytes of a row group's columns in the file.
+    pub fn ranges(&self, row_group: usize, columns: impl IntoIterator<Item = usize>) -> Vec<Range<u64>> {
+        let mask = self.mask(columns);
+        let chunks = self.metadata.metadata().row_group(row_group).columns().iter().enumerate();
+        let range = |chunk: &ColumnChunkMetaData| {
+            let (start, length) = chunk.byte_range();
+            start..start.saturating_add(length)
+        };
+        chunks.filter(|(leaf, _)| mask.leaf_included(*leaf)).map(|(_, chunk)| range(chunk)).collect()
     }
 
     pub fn name(&self) -> String {
@@ -151,16 +213,23 @@ impl ParquetFile {
 
     /// Opens the file for reading its rows. An error if it has changed since its metadata was read.
     pub fn chunks(&self) -> Result<FileChunks, IngestError> {
+        let identity = match &self.origin {
+            Origin::Here(identity) => identity,
+            Origin::Elsewhere(file, tail) => return Ok(FileChunks::elsewhere(file.clone(), tail.clone())),
+        };
         let failed = |error: std::io::Error| IngestError::io(&self.path, &error);
         let file = File::open(&self.path).map_err(failed)?;
-        if Identity::of(&file.metadata().map_err(failed)?) != self.identity {
+        if Identity::of(&file.metadata().map_err(failed)?) != *identity {
             return Err(IngestError::new(self.name(), Reason::Io(CHANGED.into())));
         }
-        Ok(FileChunks::new(file, self.identity.length))
+        Ok(FileChunks::new(file, identity.length))
     }
 
     /// The error of bytes that cannot be decoded.
     pub fn malformed(&self, error: &ParquetError, row_group: usize) -> IngestError {
+        if let Some(error) = self.origin.failure() {
+            return failure(&self.path, &error);
+        }
         let reason = Reason::Malformed(format!("{} (row group {row_group})", parquet_text(error)));
         IngestError::new(self.name(), reason)
     }

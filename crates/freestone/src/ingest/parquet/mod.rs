@@ -5,6 +5,7 @@
 //! position.
 
 mod chunks;
+mod fetched;
 mod file;
 mod intervals;
 
@@ -17,6 +18,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
 
 pub(crate) use chunks::FileChunks;
+pub(crate) use fetched::requested;
 pub(crate) use file::{ParquetFile, SECONDS_KEY};
 
 use super::IngestOptions;

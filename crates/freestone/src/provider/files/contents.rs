@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Read;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
@@ -13,12 +14,13 @@ use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::session_state::SessionState;
+use freestone_bucket::Stores;
 
 use super::functions::texts;
 use crate::access::Access;
 use crate::context;
 use crate::error::{Error, ErrorKind, Result};
-use crate::ingest::{IngestError, expand_paths};
+use crate::ingest::{FoundFile, IngestError, SpooledFile, find_files};
 
 /// What a function returns of each file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +41,7 @@ pub(crate) struct ContentsFunction {
     pub contents: Contents,
     pub access: Access,
     pub state: Arc<SessionState>,
+    pub stores: Stores,
 }
 
 impl ContentsFunction {
@@ -54,15 +57,16 @@ impl ContentsFunction {
                 self.name
             )));
         };
-        let mut paths = vec![];
+        let mut files = vec![];
         for name in names {
-            match (expand_paths(&name), self.contents) {
-                (Ok(found), _) => paths.extend(found),
+            match (find_files(&name, &self.stores), self.contents) {
+                (Ok(found), _) => files.extend(found),
                 // A pattern without files has no rows.
                 (Err(error), Contents::Names) if Error::from(error.clone()).kind() == ErrorKind::NotFound => {}
                 (Err(error), _) => return Err(error.into()),
             }
         }
+        let paths: Vec<PathBuf> = files.iter().map(|file| file.path.clone()).collect();
         let names: StringViewArray = paths.iter().map(|path| Some(path.to_string_lossy())).collect();
         if self.contents == Contents::Names {
             let schema = Schema::new(vec![Field::new("file", DataType::Utf8View, false)]);
@@ -70,8 +74,8 @@ impl ContentsFunction {
         }
         let memory = MemoryConsumer::new("contents of files").register(&self.state.runtime_env().memory_pool);
         let mut read = vec![];
-        for path in &paths {
-            read.push(File::read(path, &memory)?);
+        for file in &files {
+            read.push(File::read(file, &memory)?);
         }
         let (kind, contents): (DataType, ArrayRef) = match self.contents {
             Contents::Bytes => (
@@ -102,11 +106,13 @@ struct File {
 }
 
 impl File {
-    fn read(path: &std::path::Path, memory: &MemoryReservation) -> Result<File> {
+    fn read(found: &FoundFile, memory: &MemoryReservation) -> Result<File> {
+        let spooled = found.downloaded()?;
+        let path = spooled.as_ref().map_or(found.path.as_path(), SpooledFile::path);
         let failed = |error: std::io::Error| Error::from(IngestError::io(path, &error));
         let known = fs::metadata(path).map_err(failed)?;
         let since = known.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-        let changed = since.and_then(|since| i64::try_from(since.as_micros()).ok());
+        let changed = since.and_then(|since| i64::try_from(since.as_micros()).ok()).filter(|_| spooled.is_none());
         let mut file = fs::File::open(path).map_err(failed)?;
         let mut bytes = vec![];
         // What is no plain file has no size, and may have no end.
@@ -119,7 +125,8 @@ impl File {
                 return Ok(File { bytes, changed });
             }
             if bytes.len() > VALUE_BYTES_MAX {
-                let message = format!("{} has more bytes than a value can have ({VALUE_BYTES_MAX})", path.display());
+                let message =
+                    format!("{} has more bytes than a value can have ({VALUE_BYTES_MAX})", found.path.display());
                 return Err(Error::new(ErrorKind::Resource, message));
             }
         }
@@ -131,8 +138,8 @@ const PART_BYTES: u64 = 1 << 20;
 /// The bytes of a value.
 const VALUE_BYTES_MAX: usize = i32::MAX as usize;
 
-fn texts_of(paths: &[std::path::PathBuf], files: &[File]) -> Result<StringViewArray> {
-    let text = |(path, file): (&std::path::PathBuf, &File)| match std::str::from_utf8(&file.bytes) {
+fn texts_of(paths: &[PathBuf], files: &[File]) -> Result<StringViewArray> {
+    let text = |(path, file): (&PathBuf, &File)| match std::str::from_utf8(&file.bytes) {
         Ok(text) => Ok(Some(text.to_owned())),
         Err(_) => Err(Error::new(ErrorKind::Type, format!("{}: not a text in UTF-8", path.display()))
             .with_hint("read_blob reads any bytes")),

@@ -9,6 +9,7 @@ use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArra
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
+use freestone_bucket::Stores;
 use parquet::basic::Repetition;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::statistics::Statistics;
@@ -17,9 +18,9 @@ use parquet::schema::types::{Type, TypePtr};
 use super::functions::texts;
 use crate::access::Access;
 use crate::error::{Error, Result};
-use crate::ingest::{self, IngestError, Reason};
+use crate::ingest::{self, FoundFile, IngestError, ParquetFile, Reason, SpooledFile};
 
-type Rows = fn(&[PathBuf]) -> Result<RecordBatch>;
+type Rows = fn(&[(PathBuf, Arc<ParquetMetaData>)]) -> Result<RecordBatch>;
 
 /// The functions by name.
 pub(crate) const FUNCTIONS: [(&str, Rows); 2] =
@@ -31,11 +32,12 @@ pub(crate) struct InspectionFunction {
     name: &'static str,
     rows: Rows,
     access: Access,
+    stores: Stores,
 }
 
 impl InspectionFunction {
-    pub fn new(name: &'static str, rows: Rows, access: Access) -> Self {
-        Self { name, rows, access }
+    pub fn new(name: &'static str, rows: Rows, access: Access, stores: Stores) -> Self {
+        Self { name, rows, access, stores }
     }
 }
 
@@ -44,22 +46,26 @@ impl TableFunctionImpl for InspectionFunction {
         self.access.check_files()?;
         let form = || Error::invalid(format!("{0} takes the names of files: {0}('file'), {0}(['a', 'b'])", self.name));
         let [names] = arguments.exprs() else { return Err(form().into()) };
-        let mut paths = vec![];
+        let mut files = vec![];
         for name in texts(names).ok_or_else(form)? {
-            paths.extend(expanded(&name)?);
+            files.extend(expanded(&name, &self.stores)?);
         }
-        let batch = (self.rows)(&paths)?;
+        let metadata = files.into_iter().map(|file| Ok((file.path.clone(), metadata_of(&file)?)));
+        let batch = (self.rows)(&metadata.collect::<Result<Vec<_>>>()?)?;
         Ok(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?))
     }
 }
 
 /// The file, or the files of a pattern. Unlike for tables, a folder does not stand for its data files.
-fn expanded(name: &str) -> Result<Vec<PathBuf>> {
+fn expanded(name: &str, stores: &Stores) -> Result<Vec<FoundFile>> {
     let path = Path::new(name);
     if path.is_dir() {
         return Err(Error::invalid(format!("{name} is a folder")).with_hint("write a pattern, as in 'folder/*.txt'"));
     }
-    if path.exists() { Ok(vec![path.to_owned()]) } else { Ok(ingest::expand_paths(name)?) }
+    match path.exists() {
+        true => Ok(vec![FoundFile { path: path.to_owned(), object: None }]),
+        false => Ok(ingest::find_files(name, stores)?),
+    }
 }
 
 fn failed(path: &Path, error: &std::io::Error) -> Error {
@@ -74,18 +80,25 @@ fn batch(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch> {
     Ok(RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))?)
 }
 
-fn metadata_of(path: &Path) -> Result<ParquetMetaData> {
-    let file = File::open(path).map_err(|error| failed(path, &error))?;
-    ParquetMetaDataReader::new().parse_and_finish(&file).map_err(|error| {
+fn metadata_of(file: &FoundFile) -> Result<Arc<ParquetMetaData>> {
+    if let Some(object) = &file.object
+        && let Some(parquet) = ParquetFile::open_elsewhere(object)?
+    {
+        return Ok(parquet.metadata().metadata().clone());
+    }
+    let spooled = file.downloaded()?;
+    let path = spooled.as_ref().map_or(file.path.as_path(), SpooledFile::path);
+    let opened = File::open(path).map_err(|error| failed(&file.path, &error))?;
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(&opened).map_err(|error| {
         let reason = Reason::Malformed(format!("not a Parquet file, or damaged: {error}"));
-        IngestError::new(path.display().to_string(), reason).into()
-    })
+        IngestError::new(file.path.display().to_string(), reason)
+    })?;
+    Ok(Arc::new(metadata))
 }
 
-fn parquet_schema(paths: &[PathBuf]) -> Result<RecordBatch> {
+fn parquet_schema(files: &[(PathBuf, Arc<ParquetMetaData>)]) -> Result<RecordBatch> {
     let mut fields: Vec<(PathBuf, TypePtr)> = vec![];
-    for path in paths {
-        let metadata = metadata_of(path)?;
+    for (path, metadata) in files {
         let mut waiting = vec![metadata.file_metadata().schema_descr().root_schema_ptr()];
         while let Some(field) = waiting.pop() {
             if field.is_group() {
@@ -131,10 +144,9 @@ struct Chunk<'a> {
     metadata: &'a ColumnChunkMetaData,
 }
 
-fn parquet_metadata(paths: &[PathBuf]) -> Result<RecordBatch> {
-    let files = paths.iter().map(|path| Ok((path, metadata_of(path)?))).collect::<Result<Vec<_>>>()?;
+fn parquet_metadata(files: &[(PathBuf, Arc<ParquetMetaData>)]) -> Result<RecordBatch> {
     let mut chunks = vec![];
-    for (path, file) in &files {
+    for (path, file) in files {
         for (at, group) in file.row_groups().iter().enumerate() {
             let of_group = group.columns().iter().enumerate().map(|(column, metadata)| Chunk {
                 path,

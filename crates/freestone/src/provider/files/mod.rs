@@ -5,6 +5,7 @@
 //! groups, batches, blocks of text), which its partitions share. Each partition reads morsels with its own [`reader`].
 //! Bounds in Parquet files prune row groups and pages ([`pruning`]); they are never used as values.
 
+mod ahead;
 mod assembly;
 mod bounds;
 mod contents;
@@ -38,6 +39,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
+use freestone_bucket::Stores;
 use parking_lot::Mutex;
 
 pub(crate) use contents::{CONTENTS, ContentsFunction};
@@ -66,6 +68,7 @@ pub(crate) struct OpenFiles {
     progress: Arc<ReadProgress>,
     inference: Inference,
     rejects: RejectTables,
+    stores: Stores,
 }
 
 impl OpenFiles {
@@ -84,6 +87,11 @@ impl OpenFiles {
         Self { rejects: rejects.clone(), ..self }
     }
 
+    /// The same files, where those elsewhere are in the stores of the session.
+    pub fn with_stores(self, stores: &Stores) -> Self {
+        Self { stores: stores.clone(), ..self }
+    }
+
     /// A table over the files that match names, folders or patterns.
     ///
     /// # Errors
@@ -100,7 +108,7 @@ impl OpenFiles {
         let set = match known {
             Some(set) => set,
             None => {
-                let set = Arc::new(FileSet::open(names, options, &self.inference, &self.rejects)?);
+                let set = Arc::new(FileSet::open(names, options, &self.inference, &self.rejects, &self.stores)?);
                 self.sets.lock().insert(key, set.clone());
                 set
             }

@@ -126,12 +126,30 @@ impl Source for Cut {
                 self.scan.progress.advance(piece.bytes(&self.scan.set));
             }
             match piece {
-                Piece::Group { file, group } => return Some(Ok(Morsel::Group { file, group })),
+                Piece::Group { file, group } => {
+                    self.prepare((file, group));
+                    return Some(Ok(Morsel::Group { file, group }));
+                }
                 Piece::Batch { file, batch } => return Some(Ok(Morsel::Batch { file, batch })),
                 Piece::Text { file } => match self.blocks(file) {
                     Ok(blocks) => self.open = blocks.map(|blocks| OpenText { file, blocks, told_bytes: 0 }),
                     Err(error) => return Some(Err(error)),
                 },
+            }
+        }
+    }
+}
+
+impl Cut {
+    /// Begins to fetch a row group elsewhere and those after it, as far as there is room for them.
+    fn prepare(&self, (file, group): (usize, usize)) {
+        if !self.scan.ahead.prepare(file, group) {
+            return;
+        }
+        for piece in &self.pieces {
+            let Piece::Group { file, group } = *piece else { return };
+            if !self.scan.ahead.prepare(file, group) {
+                return;
             }
         }
     }

@@ -17,7 +17,7 @@ use super::pruning::DynamicPruning;
 use super::scan::Scan;
 use super::set::{ColumnSource, Contents, FileSet, SetFile};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ingest::{BufferPool, FileFormat, IngestError, Reason, TextParser};
+use crate::ingest::{BufferPool, FileChunks, FileFormat, IngestError, ParquetFile, Reason, TextParser};
 
 /// Reads morsels.
 pub(super) struct Reader {
@@ -69,6 +69,11 @@ impl Reader {
         Ok(Self { tests: scan.tests()?, dynamic, needed, tested_at, output_at, pool, open: Open::Nothing, scan })
     }
 
+    /// Adds the requests for files elsewhere to the counters of the scan.
+    pub fn count_traffic(&self) {
+        self.scan.ahead.count();
+    }
+
     /// Starts a morsel.
     pub fn begin(&mut self, morsel: Morsel) -> Result<()> {
         let scan = self.scan.clone();
@@ -90,9 +95,11 @@ impl Reader {
                     _ => parquet.chunks()?,
                 };
                 if !now.keeps(file, parquet, &scan.set.schema, group, None) {
+                    scan.ahead.forget(at, group);
                     scan.counters.pruned_groups.add(1);
                     return Ok(());
                 }
+                let chunks = fetched(scan, parquet, (at, group), chunks)?;
                 match GroupReader::open(scan, at, group, chunks, &self.needed, tests)? {
                     Some(reader) => self.open = Open::Group(Box::new(reader)),
                     None => scan.counters.pruned_groups.add(1),
@@ -205,6 +212,16 @@ impl Reader {
         };
         Ok((output.num_rows() > 0).then_some(output))
     }
+}
+
+/// The bytes of a row group: those of its file, or of a file elsewhere what was fetched of it.
+fn fetched(scan: &Scan, parquet: &ParquetFile, place: (usize, usize), chunks: FileChunks) -> Result<FileChunks> {
+    if parquet.elsewhere().is_none() {
+        return Ok(chunks);
+    }
+    // The bytes of the row group before are given back first.
+    drop(chunks);
+    Ok(scan.ahead.take(place).map_or_else(|| parquet.chunks(), Ok)?)
 }
 
 impl ArrowBatches {

@@ -6,6 +6,7 @@ use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::physical_plan::metrics::Count;
 use parquet::arrow::arrow_reader::ArrowReaderMetadata;
 
+use super::ahead::Ahead;
 use super::filters::{Filters, Measured, Tests};
 use super::progress::ReadProgress;
 use super::pruning::Pruning;
@@ -30,6 +31,8 @@ pub(super) struct Scan {
     pub batch_rows: usize,
     pub measured: Arc<Measured>,
     pub counters: Counters,
+    /// Row groups of files elsewhere that are fetched.
+    pub ahead: Ahead,
     /// The metadata with the page index, per file, if there is one.
     pub indexed: Vec<OnceLock<Option<ArrowReaderMetadata>>>,
     /// The same with the types in which columns are read, per file, if these are not those of the file.

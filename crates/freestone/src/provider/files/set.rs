@@ -7,10 +7,13 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::thread;
 
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::common::ColumnStatistics;
 use datafusion::scalar::ScalarValue;
+use freestone_bucket::{Place, Stores, Traffic, has_scheme};
+use parking_lot::Mutex;
 
 use super::inference::Inference;
 use super::layout::{Layout, arguments};
@@ -21,8 +24,8 @@ use super::types::common_type;
 use crate::distinct_names::different_names;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::{
-    self, ArrowFile, CHANGED, FileFormat, IngestError, IngestOptions, Kinds, ParquetFile, Reason, RejectSink, Shape,
-    SpooledFile, TextFile, TextForms,
+    self, ArrowFile, CHANGED, FileFormat, FoundFile, IngestError, IngestOptions, Kinds, ParquetFile, Reason,
+    RejectSink, Shape, SpooledFile, TextFile, TextForms,
 };
 use crate::type_names::type_name;
 
@@ -60,6 +63,8 @@ pub(super) struct SetFile {
     /// The source of each column of the table.
     pub columns: Vec<ColumnSource>,
     spooled: Option<SpooledFile>,
+    /// The requests, if it is elsewhere.
+    pub traffic: Option<Arc<Traffic>>,
 }
 
 #[derive(Debug)]
@@ -106,20 +111,18 @@ impl FileSet {
         options: &FileOptions,
         inference: &Inference,
         rejects: &RejectTables,
+        stores: &Stores,
     ) -> Result<FileSet> {
-        let mut paths = vec![];
+        let mut found = vec![];
         for name in names {
-            paths.extend(ingest::expand_paths(name)?);
+            found.extend(ingest::find_files(name, stores)?);
         }
-        let name = names.join(", ");
+        let name = names.iter().map(|name| shown(name)).collect::<Vec<_>>().join(", ");
+        let paths: Vec<PathBuf> = found.iter().map(|file| file.path.clone()).collect();
         let format = format(&name, &paths, options)?;
         options.check_format(format)?;
-        let (mut files, mut partitions) = (vec![], vec![]);
-        let count = paths.len();
-        for path in paths {
-            partitions.push(ingest::partitions(&path));
-            files.push(SetFile::open(path, format, &options.ingest, count)?);
-        }
+        let partitions: Vec<_> = paths.iter().map(|path| ingest::partitions(path)).collect();
+        let mut files = opened(found, format, &options.ingest)?;
         name_columns(&mut files, options)?;
         let mut columns = united(&files)?;
         declare_types(&mut columns, &options.types, &name)?;
@@ -183,6 +186,45 @@ impl United {
     }
 }
 
+/// Opens files in their order; those elsewhere together, because each is a request that mostly waits.
+fn opened(found: Vec<FoundFile>, format: FileFormat, options: &IngestOptions) -> Result<Vec<SetFile>> {
+    /// Requests at the same time.
+    const TOGETHER: usize = 16;
+    let count = found.len();
+    let open = |file| SetFile::open(file, format, options, count);
+    if count < 2 || found.iter().all(|file| file.object.is_none()) {
+        return found.into_iter().map(open).collect();
+    }
+    let waiting = Mutex::new(found.into_iter().enumerate());
+    let work = || {
+        let mut done = vec![];
+        loop {
+            // The lock is not held while a file is opened.
+            let next = waiting.lock().next();
+            match next {
+                Some((at, file)) => done.push((at, open(file))),
+                None => return done,
+            }
+        }
+    };
+    let ended = thread::scope(|scope| {
+        let threads: Vec<_> = (0..TOGETHER.min(count)).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().map(|thread| thread.join()).collect::<thread::Result<Vec<_>>>()
+    });
+    let panicked = |_| Error::new(ErrorKind::Internal, "a thread that opened files has panicked");
+    let mut all: Vec<_> = ended.map_err(panicked)?.into_iter().flatten().collect();
+    all.sort_unstable_by_key(|(at, _)| *at);
+    all.into_iter().map(|(_, file)| file).collect()
+}
+
+/// The name in a statement, without what may be a signature.
+fn shown(name: &str) -> String {
+    match has_scheme(name).then(|| Place::parse(name)) {
+        Some(Ok(place)) => place.shown(),
+        _ => name.to_owned(),
+    }
+}
+
 /// The common format of all files.
 fn format(name: &str, paths: &[PathBuf], options: &FileOptions) -> Result<FileFormat> {
     if let Some(format) = options.ingest.format {
@@ -214,13 +256,22 @@ fn format(name: &str, paths: &[PathBuf], options: &FileOptions) -> Result<FileFo
 }
 
 impl SetFile {
-    fn open(path: PathBuf, format: FileFormat, options: &IngestOptions, files: usize) -> Result<SetFile> {
-        let name = path.display().to_string();
+    fn open(file: FoundFile, format: FileFormat, options: &IngestOptions, files: usize) -> Result<SetFile> {
+        let name = file.path.display().to_string();
+        if let (FileFormat::Parquet, Some(object)) = (format, &file.object)
+            && let Some(parquet) = ParquetFile::open_elsewhere(object)?
+        {
+            let bytes = parquet.elsewhere().map_or(0, |(remote, _)| remote.length());
+            let traffic = parquet.elsewhere().map(|(remote, _)| remote.traffic().clone());
+            let contents = Contents::Parquet(parquet);
+            return Ok(SetFile { name, path: file.path, bytes, contents, columns: vec![], spooled: None, traffic });
+        }
         let with_format = IngestOptions { format: Some(format), ..options.clone() };
-        let (spooled, format) = match ingest::replaced(&path, &with_format)? {
+        let (spooled, format) = match ingest::replaced(&file, &with_format)? {
             Some((spooled, replaced)) => (Some(spooled), replaced.unwrap_or(format)),
             None => (None, format),
         };
+        let path = file.path;
         let path = spooled.as_ref().map_or(path, |spooled| spooled.path().to_path_buf());
         let opened = || -> Result<Contents> {
             Ok(match format {
@@ -231,7 +282,8 @@ impl SetFile {
         };
         let contents = opened().map_err(|error| renamed(error, &path, &name))?;
         let bytes = std::fs::metadata(&path).map_or(0, |metadata| metadata.len());
-        Ok(SetFile { name, path, bytes, contents, columns: vec![], spooled })
+        let traffic = file.object.map(|_| Arc::new(Traffic::of_request(bytes)));
+        Ok(SetFile { name, path, bytes, contents, columns: vec![], spooled, traffic })
     }
 
     /// Refuses to read a file that has lost a part since its columns were inferred.

@@ -19,6 +19,8 @@ use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, Push
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder};
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 
+use super::ahead::Ahead;
+use super::assembly::Assembly;
 use super::filters::Filters;
 use super::forms::executed;
 use super::morsels::{self, Cut, Queue};
@@ -134,7 +136,16 @@ impl FilesSource {
             pruned_rows: counter("page_rows_pruned"),
             late_groups: counter("row_groups_read_late"),
         };
-        Arc::new(Scan {
+        let is_elsewhere = self.set.files.iter().any(|file| file.traffic.is_some());
+        let ahead = Ahead {
+            set: self.set.clone(),
+            pool: context.runtime_env().memory_pool.clone(),
+            reads_ahead: self.fetch.is_none(),
+            columns: vec![],
+            counters: is_elsewhere.then(|| (counter("requests"), counter("bytes_requested"))),
+            waiting: Default::default(),
+        };
+        let mut scan = Scan {
             set: self.set.clone(),
             progress: self.progress.clone(),
             filters: self.filters.clone(),
@@ -146,10 +157,17 @@ impl FilesSource {
             batch_rows: context.session_config().batch_size(),
             measured: Arc::default(),
             counters,
+            ahead,
             indexed: self.set.files.iter().map(|_| OnceLock::new()).collect(),
             formed: self.set.files.iter().map(|_| OnceLock::new()).collect(),
             rejects: self.set.reject_sinks(),
-        })
+        };
+        if is_elsewhere {
+            let needed = scan.needed();
+            let stored = self.set.files.iter().map(|file| Assembly::new(&self.read, file, &needed).stored);
+            scan.ahead.columns = stored.collect();
+        }
+        Arc::new(scan)
     }
 
     fn stream(&self, partition: usize, shared: &Shared) -> Result<SendableRecordBatchStream> {

@@ -79,6 +79,12 @@ impl Stream for FilesStream {
     }
 }
 
+impl Drop for FilesStream {
+    fn drop(&mut self) {
+        self.reader.count_traffic();
+    }
+}
+
 impl RecordBatchStream for FilesStream {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
@@ -107,7 +113,9 @@ pub(super) fn ordered(
     let schema = scan.schema.clone();
     let mut builder = RecordBatchReceiverStream::builder(schema.clone(), 2);
     let (sender, name) = (builder.tx(), scan.set.name.clone());
+    let counted = Counted(scan.clone());
     builder.spawn_blocking(move || {
+        let _counted = counted;
         let batches = Ordered::start(name, cut, workers).map_err(Error::from)?;
         for batch in batches {
             let batch = batch.map_err(|error| failed.lock().take().unwrap_or_else(|| Error::from(error)))?;
@@ -126,6 +134,15 @@ pub(super) fn ordered(
         Err(DataFusionError::Internal("metrics keep what they count".into()))
     });
     Ok(Box::pin(RecordBatchStreamAdapter::new(schema, counted)))
+}
+
+/// Counts requests when all rows were read, or nobody wants more.
+struct Counted(Arc<Scan>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.ahead.count();
+    }
 }
 
 /// The error of a worker. The queue in between knows only its text.
