@@ -2,7 +2,7 @@
 
 use freestone::Error;
 
-use super::frame::FrameError;
+use super::frame::{FrameError, Unread};
 use crate::sqlstate;
 use crate::text_place;
 
@@ -40,10 +40,17 @@ impl PgError {
         self
     }
 
-    /// A message for which there was no memory.
-    pub fn unread(reason: &str) -> Self {
-        PgError::new(sqlstate::OUT_OF_MEMORY, format!("there is no memory for a message of the client: {reason}"))
-            .with_hint("send values in smaller messages, or raise --memory-limit")
+    /// A message that is not understood, behind which the connection continues.
+    pub fn unread(reason: &Unread) -> Self {
+        match reason {
+            Unread::Memory(reason) => {
+                let message = format!("there is no memory for a message of the client: {reason}");
+                let error = PgError::new(sqlstate::OUT_OF_MEMORY, message);
+                error.with_hint("send values in smaller messages, or raise --memory-limit")
+            }
+            Unread::Fields(reason) => PgError::new(sqlstate::PROTOCOL_VIOLATION, *reason),
+            Unread::Encoding => PgError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, FrameError::Encoding.to_string()),
+        }
     }
 
     pub fn syntax(message: impl Into<String>) -> Self {
@@ -79,7 +86,7 @@ impl From<FrameError> for PgError {
             FrameError::Encoding => sqlstate::CHARACTER_NOT_IN_REPERTOIRE,
             FrameError::TooLarge { .. } => sqlstate::PROGRAM_LIMIT_EXCEEDED,
             FrameError::Io(_) => sqlstate::CONNECTION_FAILURE,
-            FrameError::Malformed(_) | FrameError::Slow => sqlstate::PROTOCOL_VIOLATION,
+            FrameError::Malformed(_) | FrameError::Kind(_) | FrameError::Slow => sqlstate::PROTOCOL_VIOLATION,
         };
         PgError::fatal(code, error.to_string())
     }

@@ -1,5 +1,6 @@
 //! The tests of the server over sockets, in one binary, because linking takes most of their build time.
 
+mod cancel;
 mod flight;
 mod fuzz;
 mod hostile;

@@ -151,11 +151,11 @@ impl Connection {
                     }
                     Err(error) => failed = Some(error),
                 },
-                Message::Unread { reason, .. } => failed = Some(PgError::unread(&reason)),
+                Message::Unread { kind: b'd', reason } => failed = Some(PgError::unread(&reason)),
                 Message::CopyDone => break,
                 Message::CopyFail(reason) => return Err(given_up(&reason).into()),
                 Message::Flush | Message::Sync => {}
-                _ => return Err(PgError::new(sqlstate::PROTOCOL_VIOLATION, "this message has no place in COPY").into()),
+                message => return Err(out_of_place(&message).into()),
             }
         }
         // After an error, the sender is dropped without the end of the rows, so that nothing is inserted.
@@ -178,13 +178,13 @@ impl Connection {
                         failed = self.plain(&bytes).and_then(|bytes| spool.push(&bytes)).err();
                     }
                 }
-                Message::Unread { reason, .. } => failed = Some(PgError::unread(&reason)),
+                Message::Unread { kind: b'd', reason } => failed = Some(PgError::unread(&reason)),
                 Message::CopyDone => break,
                 Message::CopyFail(reason) => {
                     return Err(given_up(&reason).into());
                 }
                 Message::Flush | Message::Sync => {}
-                _ => return Err(PgError::new(sqlstate::PROTOCOL_VIOLATION, "this message has no place in COPY").into()),
+                message => return Err(out_of_place(&message).into()),
             }
         }
         failed.map_or(Ok(()), |error| Err(error.into()))
@@ -234,6 +234,14 @@ fn of_client(error: &Error, path: &str) -> Error {
     match error.hint() {
         Some(hint) => translated.with_hint(plain(hint)),
         None => translated,
+    }
+}
+
+/// A message that ends COPY, because it has no place in its data.
+fn out_of_place(message: &Message) -> PgError {
+    match message {
+        Message::Unread { kind: b'f', reason } => PgError::unread(reason),
+        _ => PgError::new(sqlstate::PROTOCOL_VIOLATION, "this message has no place in COPY"),
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Declared {
     pub schema: SchemaRef,
     /// Whether the transaction that declared it has not ended.
     pub pending: bool,
+    /// Its place among the cursors and portals of that transaction.
+    pub number: u64,
     /// Whether it exists beyond its transaction.
     pub hold: bool,
     /// Whether FETCH of a simple query gives rows in binary format.
@@ -73,9 +75,9 @@ impl Connection {
             true => CursorRows::Scroll(Scroll::new(rows, schema.clone(), styles, self.counted("cursors", 0)?)),
             false => CursorRows::Forward(Cursor::new(rows, schema.clone(), vec![], styles, "FETCH")),
         };
-        let pending = self.has_transaction();
+        let (pending, number) = (self.has_transaction(), self.next_opened());
         let (hold, is_binary) = (declare.hold, declare.binary);
-        self.cursors.insert(declare.name.clone(), Declared { rows, schema, hold, pending, is_binary });
+        self.cursors.insert(declare.name.clone(), Declared { rows, schema, hold, pending, number, is_binary });
         self.replies.complete("DECLARE CURSOR");
         Ok(())
     }
@@ -114,7 +116,8 @@ impl Connection {
         };
         let schema = cursor.schema();
         let rows = CursorRows::Forward(cursor);
-        let mut declared = Declared { rows, schema, hold: false, pending: true, is_binary: false };
+        let mut declared =
+            Declared { rows, schema, hold: false, pending: true, number: portal.number, is_binary: false };
         let fetched = self.fetch_from(&mut declared, fetch, formats).await;
         if let CursorRows::Forward(cursor) = declared.rows {
             portal.cursor = Some(cursor);
@@ -194,13 +197,12 @@ impl Connection {
         Ok(Description { parameters: vec![], schema: (fetch.tag == "FETCH").then_some(schema) })
     }
 
-    /// Executes a cursor of SQL as a portal.
+    /// Executes a cursor of SQL as a portal, which gives text even if the cursor is BINARY.
     pub async fn execute_cursor(&mut self, name: &str, rows_max: usize) -> Result<(), Failure> {
         let Some(mut declared) = self.cursors.remove(name) else { return Err(no_cursor(name).into()) };
         let rows_max = (rows_max > 0).then_some(rows_max as u64);
         let fetch = Fetch { name: name.to_owned(), movement: Movement::Forward(rows_max), tag: "FETCH" };
-        let formats = [i16::from(declared.is_binary)];
-        let count = self.fetch_from(&mut declared, &fetch, Some(&formats)).await?;
+        let count = self.fetch_from(&mut declared, &fetch, Some(&[])).await?;
         self.cursors.insert(name.to_owned(), declared);
         match rows_max == Some(count) {
             true => self.replies.bare(b's'),

@@ -30,6 +30,8 @@ pub struct Portal {
     /// The remaining rows, after a first execution that did not return all of them.
     pub cursor: Option<Cursor>,
     pub done: bool,
+    /// Its place among the cursors and portals of the transaction.
+    pub number: u64,
     /// The memory of the values.
     _memory: CountedMemory,
 }
@@ -134,10 +136,10 @@ impl Connection {
             1 => works.remove(0),
             _ => return Err(PgError::syntax("a prepared statement is one statement").into()),
         };
+        self.check_status(&work)?;
+        self.check_declared(&declared)?;
         let mut prepared = self.new_prepared(work, sql, declared)?;
-        if let Work::Statement(_) | Work::Declare(..) = &prepared.work
-            && self.status != crate::pg::reply::Status::Failed
-        {
+        if let Work::Statement(_) | Work::Declare(..) = &prepared.work {
             self.description(&mut prepared).await.map_err(|trouble| trouble.placed_in(sql))?;
         }
         match self.prepared.entry(name) {
@@ -231,6 +233,7 @@ impl Connection {
             described: Some(description),
             cursor: None,
             done: false,
+            number: self.next_opened(),
             _memory: memory,
         };
         self.portals.insert(bind.portal, portal);

@@ -208,17 +208,10 @@ impl Connection {
     }
 
     /// Refuses statements after an error in a transaction, until the transaction ends.
-    fn check_status(&self, work: &Work) -> Result<(), PgError> {
+    pub fn check_status(&self, work: &Work) -> Result<(), PgError> {
         let ends =
             matches!(work, Work::Empty | Work::Utility(Utility::Commit | Utility::Rollback | Utility::RollbackTo(_)));
-        if self.status == Status::Failed && !ends {
-            return Err(PgError::new(
-                sqlstate::IN_FAILED_SQL_TRANSACTION,
-                "a statement of this transaction failed; nothing is executed until its end",
-            )
-            .with_hint("ROLLBACK, or ROLLBACK TO a savepoint from before"));
-        }
-        Ok(())
+        if self.status == Status::Failed && !ends { Err(failed()) } else { Ok(()) }
     }
 
     /// Executes a portal from its current position, for at most `rows_max` rows (0: all).
@@ -464,6 +457,13 @@ fn pairs(batch: &RecordBatch) -> Result<Vec<(String, String)>, PgError> {
         String::from_utf8_lossy(&out).into_owned()
     };
     Ok((0..batch.num_rows()).map(|row| (text(0, row), text(1, row))).collect())
+}
+
+/// The error of whatever comes between an error and the end of its transaction.
+pub fn failed() -> PgError {
+    let message = "a statement of this transaction failed; nothing is executed until its end";
+    PgError::new(sqlstate::IN_FAILED_SQL_TRANSACTION, message)
+        .with_hint("ROLLBACK, or ROLLBACK TO a savepoint from before")
 }
 
 /// Checks that rows have the columns that were described to the client, which interprets them accordingly.

@@ -218,15 +218,19 @@ impl Connection {
                 Message::Flush => self.flush().await?,
                 // The client sent these messages before it knew that its COPY had failed.
                 Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => {}
-                Message::Unread { kind, reason } => {
+                Message::Unread { kind: b'd' | b'f', .. } => {}
+                Message::FunctionCall => {
+                    self.fail(&self.no_function()).await?;
+                    self.ready().await?;
+                }
+                Message::Unread { kind: b'Q' | b'S', reason } => {
                     self.fail(&PgError::unread(&reason)).await?;
-                    match kind {
-                        b'Q' => self.ready().await?,
-                        _ => {
-                            self.flush().await?;
-                            self.skip_to_sync().await?;
-                        }
-                    }
+                    self.ready().await?;
+                }
+                Message::Unread { reason, .. } => {
+                    self.fail(&PgError::unread(&reason)).await?;
+                    self.flush().await?;
+                    self.skip_to_sync().await?;
                 }
                 message => {
                     if let Err(error) = self.extended(message).await? {
@@ -239,11 +243,24 @@ impl Connection {
         }
     }
 
+    /// Why no function is called by its OID.
+    fn no_function(&self) -> PgError {
+        if self.status == Status::Failed {
+            return execute::failed();
+        }
+        let message = "functions have no OIDs by which they could be called";
+        PgError::new(sqlstate::UNDEFINED_FUNCTION, message).with_hint("SELECT the function by its name")
+    }
+
     /// After an error of the extended protocol, messages that the client sent ahead are skipped.
     async fn skip_to_sync(&mut self) -> Result<()> {
         loop {
             match self.next_request().await? {
                 Message::Sync => return self.ready().await,
+                Message::Unread { kind: b'S', reason } => {
+                    self.fail(&PgError::unread(&reason)).await?;
+                    return self.ready().await;
+                }
                 Message::Terminate => return Err(End::Gone),
                 _ => {}
             }
@@ -314,7 +331,11 @@ impl Connection {
 
     fn received(message: Option<Incoming>, encoding: Encoding) -> Result<Message> {
         let (frame, ..) = message.ok_or(End::Gone)?;
-        frame.and_then(|frame| frame.parse(encoding)).map_err(|error| End::Told(error.into()))
+        match frame.and_then(|frame| frame.parse(encoding)) {
+            // After the login, nobody asks for it.
+            Ok(Message::Password(_)) => Err(End::Told(FrameError::Kind(b'p').into())),
+            parsed => parsed.map_err(|error| End::Told(error.into())),
+        }
     }
 
     async fn following(next: &mut Option<Incoming>, messages: &mut mpsc::Receiver<Incoming>) -> Option<Incoming> {
