@@ -130,7 +130,7 @@ impl Connection {
         if name.is_empty() {
             self.prepared.remove("");
         }
-        let mut works = self.understand(sql).await.map_err(|error| error.placed_in(sql))?;
+        let mut works = self.understand(sql).await.map_err(|error| error.placed_in(sql, None))?;
         let work = match works.len() {
             0 => Work::Empty,
             1 => works.remove(0),
@@ -140,7 +140,8 @@ impl Connection {
         self.check_declared(&declared)?;
         let mut prepared = self.new_prepared(work, sql, declared)?;
         if let Work::Statement(_) | Work::Declare(..) = &prepared.work {
-            self.description(&mut prepared).await.map_err(|trouble| trouble.placed_in(sql))?;
+            let described = self.description(&mut prepared).await;
+            described.map_err(|trouble| trouble.placed_in(sql, prepared.work.statement()))?;
         }
         match self.prepared.entry(name) {
             Entry::Occupied(old) if !old.key().is_empty() => return Err(is_prepared(old.key()).into()),
@@ -178,7 +179,8 @@ impl Connection {
         let types: Vec<_> = declared.iter().map(|oid| types::parameter_type(*oid)).collect();
         let describing = async move { session.describe_statement(&planned, &types).await };
         let planning = execution::on_workers(&self.shared, self.settings.statement_limit(), describing);
-        let description = Connection::while_there(&self.gone(), planning).await??;
+        let planned = Connection::while_there(&self.gone(), planning).await?;
+        let description = planned.map_err(|error| PgError::of(error, statement))?;
         let schema = description.schema.map(|schema| self.named_with(&statement.text, schema, declared));
         Ok(Description { schema, ..description })
     }

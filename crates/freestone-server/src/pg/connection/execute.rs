@@ -117,14 +117,14 @@ impl Connection {
     /// Several statements are one transaction, unless they begin and end transactions themselves.
     async fn run_script(&mut self, sql: &str) -> Result<(), Failure> {
         let mut clock = Clock::start(self.settings.statement_limit());
-        let works = self.understand(sql).await.map_err(|error| error.placed_in(sql))?;
+        let works = self.understand(sql).await.map_err(|error| error.placed_in(sql, None))?;
         if works.is_empty() {
             self.replies.bare(b'I');
         }
         let several = works.len() > 1;
         if several {
             // A text that cannot be parsed as a whole does nothing.
-            works.iter().try_for_each(Work::check_syntax).map_err(|error| error.placed_in(sql))?;
+            works.iter().try_for_each(Work::check_syntax).map_err(|error| error.placed_in(sql, None))?;
         }
         for (at, work) in works.into_iter().enumerate() {
             if at > 0 {
@@ -139,7 +139,8 @@ impl Connection {
                 Work::Utility(utility) => self.utility(utility, None).await?,
                 Work::Declare(declare, query) => self.declare(declare, query, Inputs::default()).await?,
                 Work::Statement(statement) => {
-                    self.run_simple(clock, statement).await.map_err(|trouble| trouble.placed_in(sql))?;
+                    let run = self.run_simple(clock, statement).await;
+                    run.map_err(|trouble| trouble.placed_in(sql, Some(statement)))?;
                 }
             }
         }
@@ -204,7 +205,8 @@ impl Connection {
         self.refresh_catalog(statement).await?;
         self.share_prepared(statement).await?;
         let executing = execution::execute(&self.shared, &self.session, statement, inputs, clock);
-        Ok(Connection::while_there(&self.gone(), executing).await??)
+        let answer = Connection::while_there(&self.gone(), executing).await?;
+        Ok(answer.map_err(|error| PgError::of(error, statement))?)
     }
 
     /// Refuses statements after an error in a transaction, until the transaction ends.
