@@ -26,6 +26,17 @@ pub enum Status {
     Failed,
 }
 
+impl Status {
+    /// The name of the state in `pg_stat_activity`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Idle => "idle",
+            Status::InTransaction => "idle in transaction",
+            Status::Failed => "idle in transaction (aborted)",
+        }
+    }
+}
+
 impl Replies {
     /// Removes all messages, which were sent, and keeps at most `kept_bytes` of memory for the next ones.
     pub fn clear(&mut self, kept_bytes: usize) {

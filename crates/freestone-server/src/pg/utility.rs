@@ -78,6 +78,8 @@ pub struct Declare {
     /// Whether FETCH gives values in binary format.
     pub binary: bool,
     pub query: String,
+    /// The whole statement.
+    pub text: String,
 }
 
 /// `FETCH` and `MOVE`
@@ -342,7 +344,7 @@ fn declare(mut words: Tokens) -> Result<Declare> {
         }
     }
     let query = words.written(words.tokens);
-    Ok(Declare { name, hold, scroll, binary, query })
+    Ok(Declare { name, hold, scroll, binary, query, text: words.text.to_owned() })
 }
 
 fn fetch(mut words: Tokens, tag: &'static str) -> Result<Fetch> {
@@ -807,7 +809,10 @@ mod tests {
         check("FETCH ABSOLUTE 3 c", fetch("c", Absolute(3), "FETCH"));
         check("MOVE RELATIVE -2 FROM c", fetch("c", Relative(-2), "MOVE"));
         let declared = |sql: &str| match utility(sql).expect(sql) {
-            Some(Utility::Declare(declare)) => declare,
+            Some(Utility::Declare(declare)) => {
+                assert_eq!(declare.text, sql);
+                Declare { text: String::new(), ..declare }
+            }
             other => panic!("{sql}: {other:?}"),
         };
         let declare = |name: &str, query: &str| Declare {
@@ -816,6 +821,7 @@ mod tests {
             scroll: false,
             binary: false,
             query: query.into(),
+            text: String::new(),
         };
         assert_eq!(declared("DECLARE c CURSOR FOR SELECT 1"), declare("c", "SELECT 1"));
         let held = "declare \"x y\" no scroll cursor with hold for select $1";

@@ -7,6 +7,7 @@ mod hostile;
 mod http;
 mod http_hostile;
 mod postgres;
+mod postgres_catalog;
 mod postgres_claims;
 mod postgres_types;
 mod server;

@@ -2,6 +2,7 @@
 //! and compute no further ahead of their client than other statements. Portals of the protocol are cursors, too.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use arrow::datatypes::SchemaRef;
 use freestone::{Description, Inputs, Statement};
@@ -13,6 +14,7 @@ use super::scroll::Scroll;
 use super::work::Work;
 use super::{Connection, SEND_BYTES};
 use crate::execution::Answer;
+use crate::pg::catalog::CursorRow;
 use crate::pg::error::PgError;
 use crate::pg::utility::{Declare, Fetch, Movement};
 use crate::sqlstate;
@@ -28,6 +30,9 @@ pub struct Declared {
     pub pending: bool,
     /// Its place among the cursors and portals of that transaction.
     pub number: u64,
+    /// The statement that declared it, and when.
+    text: String,
+    since: SystemTime,
     /// Whether it exists beyond its transaction.
     pub hold: bool,
     /// Whether FETCH of a simple query gives rows in binary format.
@@ -76,8 +81,17 @@ impl Connection {
             false => CursorRows::Forward(Cursor::new(rows, schema.clone(), vec![], styles, "FETCH")),
         };
         let (pending, number) = (self.has_transaction(), self.next_opened());
-        let (hold, is_binary) = (declare.hold, declare.binary);
-        self.cursors.insert(declare.name.clone(), Declared { rows, schema, hold, pending, number, is_binary });
+        let declared = Declared {
+            rows,
+            schema,
+            hold: declare.hold,
+            pending,
+            number,
+            text: declare.text.clone(),
+            since: SystemTime::now(),
+            is_binary: declare.binary,
+        };
+        self.cursors.insert(declare.name.clone(), declared);
         self.replies.complete("DECLARE CURSOR");
         Ok(())
     }
@@ -116,8 +130,16 @@ impl Connection {
         };
         let schema = cursor.schema();
         let rows = CursorRows::Forward(cursor);
-        let mut declared =
-            Declared { rows, schema, hold: false, pending: true, number: portal.number, is_binary: false };
+        let mut declared = Declared {
+            rows,
+            schema,
+            hold: false,
+            pending: true,
+            number: portal.number,
+            text: String::new(),
+            since: SystemTime::now(),
+            is_binary: false,
+        };
         let fetched = self.fetch_from(&mut declared, fetch, formats).await;
         if let CursorRows::Forward(cursor) = declared.rows {
             portal.cursor = Some(cursor);
@@ -184,6 +206,19 @@ impl Connection {
         }
         scroll.move_to(at);
         Ok(count)
+    }
+
+    /// The cursors of SQL as `pg_cursors` shows them.
+    pub fn shown_cursors(&self) -> Vec<CursorRow> {
+        let row = |(name, declared): (&String, &Declared)| CursorRow {
+            name: name.clone(),
+            text: declared.text.clone(),
+            since: declared.since,
+            is_holdable: declared.hold,
+            is_binary: declared.is_binary,
+            is_scrollable: matches!(declared.rows, CursorRows::Scroll(_)),
+        };
+        self.cursors.iter().map(row).collect()
     }
 
     /// The columns of FETCH are those of the cursor. MOVE has none.

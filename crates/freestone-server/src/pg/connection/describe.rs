@@ -30,6 +30,8 @@ pub struct Portal {
     /// The remaining rows, after a first execution that did not return all of them.
     pub cursor: Option<Cursor>,
     pub done: bool,
+    /// The text of the statement.
+    pub text: Arc<str>,
     /// Its place among the cursors and portals of the transaction.
     pub number: u64,
     /// The memory of the values.
@@ -235,6 +237,7 @@ impl Connection {
             described: Some(description),
             cursor: None,
             done: false,
+            text: prepared.text,
             number: self.next_opened(),
             _memory: memory,
         };

@@ -106,6 +106,7 @@ pub fn prepared(
 impl Connection {
     /// Executes the statements of a text in order, up to the first error.
     pub async fn simple_query(&mut self, sql: &str) -> Result<(), End> {
+        self.registered.begins(sql);
         match self.run_script(sql).await {
             Ok(()) => {}
             Err(Failure::Error(error)) => self.fail(&error).await?,
@@ -190,8 +191,8 @@ impl Connection {
         if catalog::is_asked_for(&statement.text) {
             let (session, catalog) = (self.session.clone(), self.catalog.clone());
             let prepared = self.prepared.iter().map(|(name, prepared)| prepared.shown(name)).collect();
-            let settings = self.settings.clone();
-            let refreshing = async move { catalog.refresh(&session, prepared, settings).await };
+            let (cursors, settings) = (self.shown_cursors(), self.settings.clone());
+            let refreshing = async move { catalog.refresh(&session, (prepared, cursors), settings).await };
             execution::on_workers(&self.shared, self.settings.statement_limit(), refreshing).await?;
         }
         Ok(())
@@ -219,6 +220,7 @@ impl Connection {
     /// Executes a portal from its current position, for at most `rows_max` rows (0: all).
     pub async fn run_portal(&mut self, portal: &mut Portal, rows_max: usize) -> Result<(), Failure> {
         let work = portal.work.clone();
+        self.registered.begins(&portal.text);
         self.check_status(&work)?;
         match &work {
             Work::Empty => self.replies.bare(b'I'),

@@ -204,6 +204,7 @@ impl Connection {
         for (name, value) in self.settings.reported() {
             self.replies.parameter(name, value);
         }
+        self.registered.waits(self.status.name());
         self.replies.key(self.registered.number, self.registered.key);
         self.replies.ready(self.status);
         self.flush().await
@@ -376,6 +377,7 @@ impl Connection {
             self.tell_notifications();
             self.shared.advisory_locks.end_transaction(self.registered.number);
         }
+        self.registered.waits(self.status.name());
         self.replies.ready(self.status);
         self.flush().await
     }

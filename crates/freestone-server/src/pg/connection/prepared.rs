@@ -30,7 +30,7 @@ pub struct Prepared {
     /// The types of the parameters that the client declared; 0 for those that it did not.
     pub declared: Vec<u32>,
     pub description: Option<Arc<Description>>,
-    text: Arc<str>,
+    pub text: Arc<str>,
     since: SystemTime,
     /// Whether PREPARE made it.
     from_sql: bool,
