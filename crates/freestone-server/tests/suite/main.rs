@@ -9,6 +9,7 @@ mod http_hostile;
 mod postgres;
 mod postgres_catalog;
 mod postgres_claims;
+mod postgres_copy;
 mod postgres_types;
 mod server;
 mod snapshots;

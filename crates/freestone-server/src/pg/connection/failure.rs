@@ -31,6 +31,14 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
+    /// Adds the line of a client's data that has the error.
+    pub fn in_data(mut self, table: &str, line: Option<u64>) -> Failure {
+        if let (Failure::Error(error), Some(line)) = (&mut self, line) {
+            error.fields.push((b'W', format!("COPY {table}, line {line}")));
+        }
+        self
+    }
+
     pub fn placed_in(self, sql: &str, statement: Option<&Statement>) -> Failure {
         match self {
             Failure::Error(error) => Failure::Error(error.placed_in(sql, statement)),

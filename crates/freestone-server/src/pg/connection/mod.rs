@@ -1,10 +1,12 @@
 //! The connection of one client after its login: it reads messages and sends responses until either side closes it.
 
 mod copy;
+mod csv;
 mod cursor;
 mod describe;
 mod execute;
 mod failure;
+mod header;
 mod notify;
 mod prepared;
 mod scroll;
@@ -34,10 +36,12 @@ use crate::sessions::Registered;
 use crate::shared::{Shared, Visit};
 use crate::sqlstate;
 pub use copy::TextFormat;
+pub use csv::CsvFormat;
 use cursor::Declared;
 use describe::Portal;
 use execute::Cursor;
 use failure::Failure;
+pub use header::Header;
 pub use notify::{ChannelChange, ChannelChanges};
 use prepared::Prepared;
 use transaction::Transaction;
