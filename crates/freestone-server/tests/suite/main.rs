@@ -13,6 +13,7 @@ mod postgres_copy;
 mod postgres_types;
 mod server;
 mod snapshots;
+mod sqlstates;
 mod traces;
 mod wire;
 mod withdrawn;
