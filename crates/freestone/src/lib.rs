@@ -27,6 +27,7 @@
 mod access;
 mod advise;
 mod aggregates;
+mod array_forms;
 mod attached;
 mod binding;
 mod bucket;
