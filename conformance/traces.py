@@ -11,6 +11,8 @@ Lines that begin with `>` are messages, and the lines behind them are the server
     > E portal rows    Execute                            N code     a notice
     > D kind name, > C kind name   Describe, Close        Z state    ready
     > S, > H           Sync, Flush                        others by their letters
+    > ! kind hex       a message with this body           closed     the end of the connection
+    > ? kind hex       the same, which is skipped or ends the connection
 
 `-` is the empty name. Messages in a row are sent at once. `#` begins a section, which has a connection of its own.
 """
@@ -28,7 +30,10 @@ def text(word):
 
 def message(line):
     kind, _, rest = line.partition(" ")
-    if kind == "Q":
+    if kind in "!?":
+        kind, _, rest = rest.partition(" ")
+        body = bytes.fromhex(rest)
+    elif kind == "Q":
         body = rest.encode() + b"\0"
     elif kind == "P":
         name, _, sql = rest.partition(" ")
@@ -79,27 +84,46 @@ class Connection:
     def bytes(self, count):
         found = b""
         while len(found) < count:
-            found += self.socket.recv(count - len(found)) or exit("the server has hung up")
+            part = self.socket.recv(count - len(found))
+            if not part:
+                raise EOFError
+            found += part
         return found
 
     def until(self, last, count):
         answers = []
         while count:
-            kind = self.bytes(1).decode()
+            try:
+                kind = self.bytes(1).decode()
+            except (EOFError, ConnectionResetError):
+                return answers + ["closed"]
             body = self.bytes(struct.unpack("!i", self.bytes(4))[0] - 4)
             count -= kind == last
             if kind not in "SKT":
                 answers.append(answer(kind, body))
         return answers
 
-    def ask(self, messages):
-        self.socket.sendall(b"".join(messages))
-        return self.until("Z", sum(message[:1] in b"QS" for message in messages))
+    def ask(self, lines):
+        self.socket.sendall(b"".join(message(line) for line in lines))
+        return self.until("Z", sum(line.removeprefix("! ")[:1] in "QS" for line in lines) or any("?" == line[:1] for line in lines))
+
+
+    def error(self, sql):
+        """The fields of the first error of a simple query; nothing if it has none."""
+        self.socket.sendall(message("Q " + sql))
+        found = {}
+        while True:
+            kind = self.bytes(1)
+            body = self.bytes(struct.unpack("!i", self.bytes(4))[0] - 4)
+            if kind == b"E" and not found:
+                found = {letter.decode(): value for letter, value in fields(body).items()}
+            if kind == b"Z":
+                return found
 
 
 def main():
     port, user = int(sys.argv[1]), next((a for a in sys.argv[2:] if not a.startswith("-")), "ann")
-    Connection(port, user).ask([message("Q drop table if exists t, u, v")])
+    Connection(port, user).ask(["Q drop table if exists t, u, v, w"])
     lines = open(PATH).read().splitlines()
     new, sent, different, connection, title = [], [], 0, None, ""
     expected = []
@@ -107,7 +131,7 @@ def main():
     def settle():
         nonlocal different
         if sent:
-            got = connection.ask([message(line) for line in sent])
+            got = connection.ask(sent)
             if got != expected:
                 different += 1
                 print(f"{title}: {' | '.join(sent)}\n  right: {expected}\n  got:   {got}")
@@ -139,4 +163,5 @@ def main():
     sys.exit(different > 0)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -3,7 +3,7 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { goTo, inspect, openPage, write } from './watch.mjs';
 
-const SIZES = [[1280, 1180], [360, 740], [3840, 2160]];
+const SIZES = [[1280, 1270], [360, 740], [3840, 2160]];
 const SCRIPT = "-- Revenue by mode of shipping\nSELECT l_shipmode, sum(l_extendedprice * (1 - l_discount)) AS revenue\nFROM lineitem\nWHERE l_shipdate < DATE '1993-01-01'\nGROUP BY l_shipmode ORDER BY revenue DESC;\n\nSELECT * FROM big";
 
 async function take(page, folder, name) {

@@ -150,7 +150,7 @@ function Advise({ table, stored, log, onApplied }: AdviseProps) {
       </form>
       {error && <Problem error={error} />}
       {rows && now && (
-        <div class="stack">
+        <div class="stack" style={{ marginTop: '.7rem' }}>
           <Verdict now={now} best={best} copies={added} />
           <p class="soft">{now.reason}</p>
           {best && <Beside table={table} now={now} best={best} />}

@@ -71,6 +71,10 @@ pub enum Command {
         #[arg(long, value_name = "N", default_value_t = 28, requires = "run")]
         minutes: u64,
 
+        /// A folder of results of other versions or machines, shown as kept runs where nothing was measured
+        #[arg(long, value_name = "DIR")]
+        kept: Option<PathBuf>,
+
         /// The folder with the results
         #[arg(long, value_name = "DIR", default_value = "freestone-lab")]
         output: PathBuf,

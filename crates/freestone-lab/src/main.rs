@@ -95,15 +95,17 @@ fn run(command: &Command) -> Result<(), Failure> {
                 output,
                 threads: 0,
                 versions: versions(),
+                kept: None,
             };
             run_experiments(names, &options)
         }
         Command::Compare { base, other, output } => compare(base, other, output.as_deref()),
-        Command::Report { run: false, output, .. } => {
-            print(&experiments::report(output, &versions())?.display().to_string())
+        Command::Report { run: false, kept, output, .. } => {
+            print(&experiments::report(output, &versions(), kept.as_deref())?.display().to_string())
         }
-        Command::Report { minutes, output, .. } => {
-            let options = RunOptions { output: output.clone(), versions: versions(), ..RunOptions::default() };
+        Command::Report { minutes, kept, output, .. } => {
+            let (output, kept) = (output.clone(), kept.clone());
+            let options = RunOptions { output, kept, versions: versions(), ..RunOptions::default() };
             let time = Duration::from_secs(60 * minutes);
             print(&experiments::report_papers(&options, time, &|step| note(step))?.display().to_string())
         }

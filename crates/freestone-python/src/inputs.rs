@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatchReader;
+use arrow::datatypes::{DataType, Field, FieldRef};
 use freestone::{ArrowTable, Error, ErrorKind, Inputs, ParameterNames, Result, ScalarValue, Statement};
 use parking_lot::Mutex;
 use pyo3::PyTypeInfo;
@@ -284,6 +285,7 @@ pub fn tables(py: Python<'_>, names: Vec<String>, find: &Bound<'_, PyAny>) -> Py
 fn table(py: Python<'_>, object: &Bound<'_, PyAny>, stays: bool) -> PyResult<ArrowTable> {
     let reader = capsule::import(object)?;
     let schema = reader.schema();
+    schema.fields().iter().try_for_each(|field| check_meaning(field)).or_raise(py)?;
     if !stays {
         return Ok(ArrowTable::of_reader(&schema, once(reader)));
     }
@@ -292,6 +294,35 @@ fn table(py: Python<'_>, object: &Bound<'_, PyAny>, stays: bool) -> PyResult<Arr
         ArrowTable::of_batches(&schema, batches)
     });
     held.or_raise(py)
+}
+
+/// Fails for a column whose values are not those of its storage, or have no type of SQL.
+fn check_meaning(field: &Field) -> Result<()> {
+    let refused = |what: &str, hint: &str| {
+        let message = format!("column {:?}: SQL has no type for {what}", field.name());
+        Err(Error::new(ErrorKind::Unsupported, message).with_hint(hint))
+    };
+    match (field.metadata().get("ARROW:extension:name").map(String::as_str), field.data_type()) {
+        (Some("pandas.period"), _) => refused("periods", "give their starts as timestamps: .dt.start_time"),
+        (Some("pandas.interval"), _) => refused("intervals between two values", "give columns of both ends"),
+        (_, DataType::Union(..)) => refused("unions", "give a column for each of their types"),
+        (_, data_type) => children(data_type).into_iter().try_for_each(|child| check_meaning(&child)),
+    }
+}
+
+/// The fields inside of a nested type.
+fn children(data_type: &DataType) -> Vec<FieldRef> {
+    match data_type {
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::ListView(item)
+        | DataType::LargeListView(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _)
+        | DataType::RunEndEncoded(_, item) => vec![item.clone()],
+        DataType::Struct(fields) => fields.to_vec(),
+        _ => vec![],
+    }
 }
 
 /// The error for an object that cannot supply its rows.

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use freestone::{CancelHandle, Session};
 use freestone_wire::auth::random;
@@ -45,7 +46,36 @@ struct Open {
     /// With which the session began.
     standing: Option<Standing>,
     ends: watch::Sender<Option<Ending>>,
+    since: SystemTime,
+    activity: SharedActivity,
 }
+
+/// What a session does, which it alone changes. `None` as long as it does not say.
+type SharedActivity = Arc<Mutex<Option<Activity>>>;
+
+/// What a session does: its state in PostgreSQL's words, and the text of its last statement.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Activity {
+    pub state: &'static str,
+    pub query: String,
+    /// When that statement began.
+    pub begun: Option<SystemTime>,
+    /// When the state changed.
+    pub changed: Option<SystemTime>,
+}
+
+/// A session as another one sees it.
+pub(crate) struct Peer {
+    pub number: u64,
+    pub user: String,
+    /// When it began.
+    pub since: SystemTime,
+    /// `None` where its protocol does not say.
+    pub activity: Option<Activity>,
+}
+
+/// The bytes of a statement that other sessions see, as in PostgreSQL.
+const SHOWN_BYTES: usize = 1024;
 
 impl Open {
     fn end(&self, why: Ending) {
@@ -72,14 +102,22 @@ impl Sessions {
         authority: &Authority,
     ) -> Registered {
         let (key, (ends, ended)) = (random(), watch::channel(None));
-        let standing = authority.standing(user);
-        let open = Open { key, cancel: session.cancel_handle(), user: user.to_owned(), standing, ends };
+        let (standing, since, activity) = (authority.standing(user), SystemTime::now(), SharedActivity::default());
+        let open = Open {
+            key,
+            cancel: session.cancel_handle(),
+            user: user.to_owned(),
+            standing,
+            ends,
+            since,
+            activity: activity.clone(),
+        };
         // The file may have changed since the login.
         if open.standing.as_ref().map(|standing| standing.role) != Some(role) {
             open.end(Ending::Withdrawn);
         }
         self.open().insert(number, open);
-        Registered { sessions: self.clone(), number, key, ended }
+        Registered { sessions: self.clone(), number, key, ended, activity }
     }
 
     /// Ends the sessions of users whose access has changed.
@@ -105,9 +143,13 @@ impl Sessions {
     }
 
     fn open(&self) -> MutexGuard<'_, HashMap<u64, Open>> {
-        // No code panics while the lock is held, and the map would be valid even then.
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(&self.open)
     }
+}
+
+/// No code panics while such a lock is held, and what it holds would be valid even then.
+fn unpoisoned<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+    lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A registered session, until this is dropped.
@@ -116,9 +158,28 @@ pub(crate) struct Registered {
     pub number: u64,
     pub key: [u8; 4],
     ended: watch::Receiver<Option<Ending>>,
+    activity: SharedActivity,
 }
 
 impl Registered {
+    /// Notes that a statement begins.
+    pub fn begins(&self, text: &str) {
+        let end = (0..=SHOWN_BYTES.min(text.len())).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        let now = Some(SystemTime::now());
+        let mut activity = unpoisoned(&self.activity);
+        let activity = activity.get_or_insert_default();
+        activity.query.clear();
+        activity.query.push_str(&text[..end]);
+        (activity.state, activity.begun, activity.changed) = ("active", now, now);
+    }
+
+    /// Notes that the session waits for its client, in a state of PostgreSQL.
+    pub fn waits(&self, state: &'static str) {
+        let mut activity = unpoisoned(&self.activity);
+        let activity = activity.get_or_insert_default();
+        (activity.state, activity.changed) = (state, Some(SystemTime::now()));
+    }
+
     /// Completes when the session has to end.
     pub fn ended(&self) -> impl Future<Output = Ending> + Send + use<> {
         let mut ended = self.ended.clone();
@@ -153,12 +214,16 @@ pub(crate) struct Peers {
 }
 
 impl Peers {
-    /// The number and the user of each session, by number.
-    pub fn shown(&self) -> Vec<(u64, String)> {
+    /// The sessions that this one sees, by number.
+    pub fn shown(&self) -> Vec<Peer> {
         let open = self.sessions.open();
         let mut shown: Vec<_> = open.iter().filter(|(_, open)| self.sees(open)).collect();
         shown.sort_by_key(|(number, _)| **number);
-        shown.into_iter().map(|(number, open)| (*number, open.user.clone())).collect()
+        let peer = |(number, open): (&u64, &Open)| {
+            let (user, activity) = (open.user.clone(), unpoisoned(&open.activity).clone());
+            Peer { number: *number, user, since: open.since, activity }
+        };
+        shown.into_iter().map(peer).collect()
     }
 
     /// Cancels the statement of a session, or ends the session. Whether there is such a session.

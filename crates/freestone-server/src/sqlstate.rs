@@ -28,6 +28,7 @@ pub const SYNTAX_ERROR: &str = "42601";
 pub const DUPLICATE_COLUMN: &str = "42701";
 pub const UNDEFINED_COLUMN: &str = "42703";
 pub const UNDEFINED_OBJECT: &str = "42704";
+pub const UNDEFINED_FUNCTION: &str = "42883";
 pub const UNDEFINED_TABLE: &str = "42P01";
 pub const DUPLICATE_CURSOR: &str = "42P03";
 pub const DUPLICATE_PREPARED_STATEMENT: &str = "42P05";

@@ -42,12 +42,19 @@ pub enum StoreError {
     /// A row refers to a row that is not there.
     #[allow(missing_docs)]
     #[error("FOREIGN KEY ({columns}) of table {table}: the key ({key}) is not in table {referenced}")]
-    MissingReference { table: String, columns: String, referenced: String, key: String },
+    MissingReference { table: String, constraint: String, columns: String, referenced: String, key: String },
 
     /// A row would go to which another one refers.
     #[allow(missing_docs)]
     #[error("FOREIGN KEY ({columns}) of table {table} still refers to the key ({key}) of table {referenced}")]
-    StillReferenced { table: String, columns: String, referenced: String, key: String },
+    StillReferenced {
+        table: String,
+        constraint: String,
+        columns: String,
+        referenced: String,
+        to_columns: String,
+        key: String,
+    },
 
     /// The database is open read-only, or another process writes.
     #[error("{0}")]

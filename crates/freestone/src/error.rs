@@ -1,6 +1,7 @@
 //! The error type that users of the engine see: what is wrong, where, and a hint about what to do next.
 
 mod in_sql;
+mod subject;
 mod words;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use std::borrow::Cow;
 
 use crate::internal_names::{MARK, ROW_ID_COLUMN, is_temporary, without_marks};
 pub(crate) use in_sql::in_sql;
+pub use subject::Subject;
 use words::plain;
 
 /// The kind of an error, for callers that react to it (exception classes, SQLSTATEs).
@@ -72,6 +74,7 @@ pub struct Error {
     excerpt: Option<String>,
     /// What a function of the program around the engine failed with.
     cause: Option<Arc<dyn std::error::Error + Send + Sync>>,
+    subject: Option<Box<Subject>>,
 }
 
 /// The result of the engine's functions.
@@ -80,7 +83,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 impl Error {
     /// An error without a hint.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Error { kind, message: message.into(), hint: None, excerpt: None, cause: None }
+        Error { kind, message: message.into(), hint: None, excerpt: None, cause: None, subject: None }
     }
 
     /// Adds the place before the message.
@@ -110,6 +113,9 @@ impl Error {
     pub(crate) fn replacing(mut self, from: &str, to: &str) -> Self {
         self.message = self.message.replace(from, to);
         self.hint = self.hint.map(|hint| hint.replace(from, to));
+        if let Some(subject) = &mut self.subject {
+            subject.replacing(from, to);
+        }
         self
     }
 
@@ -345,7 +351,8 @@ fn translate_store(error: &StoreError) -> Error {
         StoreError::ReadOnly(_) => ErrorKind::ReadOnly,
         StoreError::Encode { .. } => ErrorKind::Internal,
     };
-    let translated = Error::new(kind, error.to_string());
+    let subject = subject::of_store(error).map(Box::new);
+    let translated = Error { subject, ..Error::new(kind, error.to_string()) };
     match kind {
         _ if error.is_full() => translated.with_hint(
             "DROP TABLE, DELETE, TRUNCATE and VACUUM make space: they work on a full disk; or remove other files",

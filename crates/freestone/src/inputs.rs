@@ -17,6 +17,7 @@ use datafusion::physical_plan::stream::RecordBatchReceiverStream;
 use datafusion::physical_plan::streaming::PartitionStream;
 use datafusion::scalar::ScalarValue;
 
+use crate::array_forms::{in_usual_form, usual_type_of};
 use crate::distinct_names::different_names;
 use crate::durations::{as_intervals, without_durations};
 use crate::error::{Error, Result};
@@ -148,19 +149,21 @@ impl fmt::Debug for ArrowTable {
     }
 }
 
-/// The columns under distinct names, with INTERVAL for Arrow's durations, and without metadata, because metadata about a
+/// The columns under distinct names, with INTERVAL for Arrow's durations, values in their usual forms, and without metadata, because metadata about a
 /// whole table may not be true of a query's result.
 fn plain(schema: &Schema) -> SchemaRef {
     let names = different_names(schema.fields().iter().map(|field| field.name().clone()));
     let field = |(field, name): (&Arc<Field>, String)| {
-        Field::new(name, without_durations(field.data_type()), field.is_nullable())
+        Field::new(name, without_durations(&usual_type_of(field)), field.is_nullable())
     };
     Arc::new(Schema::new(schema.fields().iter().zip(names).map(field).collect::<Vec<_>>()))
 }
 
 fn conformed(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let options = datafusion::arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    let columns = batch.columns().iter().map(as_intervals).collect::<Result<Vec<_>, _>>()?;
+    let given = batch.schema();
+    let column = |(column, field): (_, &Arc<Field>)| as_intervals(&in_usual_form(column, field)?);
+    let columns = batch.columns().iter().zip(given.fields()).map(column).collect::<Result<Vec<_>, _>>()?;
     Ok(RecordBatch::try_new_with_options(schema.clone(), columns, &options)?)
 }
 

@@ -27,6 +27,7 @@
 mod access;
 mod advise;
 mod aggregates;
+mod array_forms;
 mod attached;
 mod binding;
 mod bucket;
@@ -94,7 +95,7 @@ pub use bucket::{check_store, is_bucket};
 pub use context::{CancelHandle, Outcome, Progress, RunningHandle, check as check_statement};
 pub use database::Database;
 pub use datafusion::scalar::ScalarValue;
-pub use error::{Error, ErrorKind, Result, closest};
+pub use error::{Error, ErrorKind, Result, Subject, closest};
 pub use exact::{push_float, push_float32};
 pub use exec::stored::{Answer, StoredQuery};
 pub use freestone_advisor::{Advice, Profile};

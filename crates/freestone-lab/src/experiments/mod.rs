@@ -10,6 +10,7 @@ mod fidelity;
 mod halverson;
 mod holloway;
 mod holloway_size;
+mod kept;
 mod memory_layouts;
 mod page_file;
 mod papers;
@@ -103,6 +104,8 @@ pub struct RunOptions {
     pub threads: usize,
     /// The versions of the program and its libraries, for the report.
     pub versions: String,
+    /// A folder of results of other versions or machines, for a report where nothing was measured.
+    pub kept: Option<PathBuf>,
 }
 
 /// Runs the experiment called `name` and writes `{output}/{name}.json`.
@@ -136,11 +139,11 @@ pub fn run(name: &str, options: &RunOptions, notify: Notify<'_>) -> Result<Findi
 }
 
 /// Writes `{output}/report.html` from all results in the folder, with a page for each paper, and returns its path. `versions` is
-/// this program's.
+/// this program's. `kept` is a folder of results of other versions or machines, which stand where nothing was measured.
 ///
 /// # Errors
 /// There are no results, one cannot be read, or one is of another version.
-pub fn report(output: &Path, versions: &str) -> Result<PathBuf> {
+pub fn report(output: &Path, versions: &str, kept: Option<&Path>) -> Result<PathBuf> {
     let mut runs: Vec<Findings> = vec![];
     for experiment in &EXPERIMENTS {
         let path = output.join(format!("{}.json", experiment.name));
@@ -157,6 +160,9 @@ pub fn report(output: &Path, versions: &str) -> Result<PathBuf> {
             here: versions.to_owned(),
             command: other.command.clone(),
         });
+    }
+    if let Some(folder) = kept {
+        runs = kept::fill(runs, folder)?;
     }
     if runs.is_empty() {
         return Err(LabError::NoResults { path: output.to_owned() });
@@ -266,15 +272,15 @@ mod tests {
     #[test]
     fn results_are_read_back_into_one_page() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        assert!(matches!(report(folder.path(), ""), Err(LabError::NoResults { .. })));
+        assert!(matches!(report(folder.path(), "", None), Err(LabError::NoResults { .. })));
         let options = RunOptions { rows: Some(20_000), output: folder.path().to_owned(), ..Default::default() };
         run("holloway-size", &options, &|_| {}).expect("the run succeeds");
-        let page = report(folder.path(), "").expect("there are results");
+        let page = report(folder.path(), "", None).expect("there are results");
         let page = std::fs::read_to_string(page).expect("it was written");
         assert!(page.contains("Narrow-E"));
-        let older = report(folder.path(), "freestone-lab 2").expect_err("another version is refused").to_string();
+        let older = report(folder.path(), "freestone-lab 2", None).expect_err("another version is refused").to_string();
         assert!(older.contains("holloway-size.json") && older.contains("freestone-lab 2"), "{older}");
         std::fs::write(folder.path().join("tpch.json"), "{}").expect("the folder is writable");
-        assert!(matches!(report(folder.path(), ""), Err(LabError::Result { .. })));
+        assert!(matches!(report(folder.path(), "", None), Err(LabError::Result { .. })));
     }
 }

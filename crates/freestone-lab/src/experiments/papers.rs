@@ -106,7 +106,7 @@ pub fn report_papers(options: &RunOptions, time: Duration, notify: Notify<'_>) -
             missing.join(", ")
         ),
     });
-    super::report(&options.output, &options.versions)
+    super::report(&options.output, &options.versions, options.kept.as_deref())
 }
 
 /// The experiments of all papers. Papers take turns, so that each has results when time ends. The one whose experiments install

@@ -194,7 +194,11 @@ impl Run {
         for (index, statement) in statements.iter().enumerate() {
             let place = (statement.line, statement.column());
             self.statement(index, statement).await.map_err(|stop| match stop {
-                Stop::Failed { error, place: None } => Stop::Failed { error, place: Some(place) },
+                Stop::Failed { error, place: None } => {
+                    let offset = error.offset_in(&statement.text);
+                    let place = offset.map_or(place, |offset| text_place::of_offset(&statement.text, offset, place));
+                    Stop::Failed { error, place: Some(place) }
+                }
                 other => other,
             })?;
         }

@@ -1,8 +1,8 @@
 //! Errors in the form of PostgreSQL's protocol.
 
-use freestone::Error;
+use freestone::{Error, Statement};
 
-use super::frame::FrameError;
+use super::frame::{FrameError, Unread};
 use crate::sqlstate;
 use crate::text_place;
 
@@ -13,13 +13,31 @@ pub struct PgError {
     pub code: &'static str,
     pub message: String,
     pub hint: Option<String>,
-    /// The position in the text of the query, in characters, counted from 1.
-    pub position: Option<usize>,
+    pub position: Position,
+    /// Further fields, by their letters: what the error concerns.
+    pub fields: Vec<(u8, String)>,
+}
+
+/// Where an error is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Position {
+    Unknown,
+    /// In the text of its statement, in bytes.
+    InStatement(u32),
+    /// In the text of the query, in characters, counted from 1.
+    InQuery(u32),
 }
 
 impl PgError {
     pub fn new(code: &'static str, message: impl Into<String>) -> Self {
-        PgError { severity: "ERROR", code, message: message.into(), hint: None, position: None }
+        PgError {
+            severity: "ERROR",
+            code,
+            message: message.into(),
+            hint: None,
+            position: Position::Unknown,
+            fields: vec![],
+        }
     }
 
     /// An error that ends the connection.
@@ -40,10 +58,17 @@ impl PgError {
         self
     }
 
-    /// A message for which there was no memory.
-    pub fn unread(reason: &str) -> Self {
-        PgError::new(sqlstate::OUT_OF_MEMORY, format!("there is no memory for a message of the client: {reason}"))
-            .with_hint("send values in smaller messages, or raise --memory-limit")
+    /// A message that is not understood, behind which the connection continues.
+    pub fn unread(reason: &Unread) -> Self {
+        match reason {
+            Unread::Memory(reason) => {
+                let message = format!("there is no memory for a message of the client: {reason}");
+                let error = PgError::new(sqlstate::OUT_OF_MEMORY, message);
+                error.with_hint("send values in smaller messages, or raise --memory-limit")
+            }
+            Unread::Fields(reason) => PgError::new(sqlstate::PROTOCOL_VIOLATION, *reason),
+            Unread::Encoding => PgError::new(sqlstate::CHARACTER_NOT_IN_REPERTOIRE, FrameError::Encoding.to_string()),
+        }
     }
 
     pub fn syntax(message: impl Into<String>) -> Self {
@@ -54,23 +79,56 @@ impl PgError {
         PgError::new(sqlstate::FEATURE_NOT_SUPPORTED, message)
     }
 
-    /// Adds the position of a syntax error in the text that was parsed.
-    pub fn placed_in(mut self, sql: &str) -> Self {
-        let place = text_place::of_syntax_error(&self.message);
-        self.position = place.and_then(|(line, column)| {
-            let before: usize = sql.split_inclusive('\n').take(line.checked_sub(1)?).map(|l| l.chars().count()).sum();
-            Some(before + column)
-        });
+    /// The error of a statement of the engine, with its place in it.
+    pub fn of(error: Error, statement: &Statement) -> Self {
+        let offset = error.offset_in(&statement.text).and_then(|offset| u32::try_from(offset).ok());
+        PgError { position: offset.map_or(Position::Unknown, Position::InStatement), ..error.into() }
+    }
+
+    /// Adds the position in the text that was parsed: of a syntax error, or of an error of one of its statements.
+    pub fn placed_in(mut self, sql: &str, statement: Option<&Statement>) -> Self {
+        let characters = |bytes: usize| sql.get(..bytes).map_or(0, |before| before.chars().count());
+        let place = match (text_place::of_syntax_error(&self.message), self.position, statement) {
+            (Some((line, column)), ..) => line
+                .checked_sub(1)
+                .map(|lines| characters(sql.split_inclusive('\n').take(lines).map(str::len).sum()) + column),
+            (None, Position::InStatement(offset), Some(statement)) => {
+                let start = text_place::of_part(sql, &statement.text, (statement.line, statement.column()));
+                start.map(|start| characters(start + offset as usize) + 1)
+            }
+            _ => None,
+        };
+        let place = place.and_then(|place| u32::try_from(place).ok());
+        self.position = place.map_or(Position::Unknown, Position::InQuery);
         self
     }
 }
 
 impl From<Error> for PgError {
     fn from(error: Error) -> Self {
-        let message = error.to_string();
+        let error_fields = fields(&error);
         let hint = error.hint().map(str::to_owned);
-        PgError { severity: "ERROR", code: error.sqlstate(), message, hint, position: None }
+        PgError { hint, fields: error_fields, ..PgError::new(error.sqlstate(), error.to_string()) }
     }
+}
+
+/// The fields that say what an error concerns. As in PostgreSQL, those of violated constraints have names.
+fn fields(error: &Error) -> Vec<(u8, String)> {
+    let subject = error.subject();
+    let is_violation = error.sqlstate().starts_with("23");
+    let table = subject.table.as_deref().filter(|_| is_violation);
+    let (schema, own) = table.map(|table| table.rsplit_once('.').unwrap_or(("public", table))).unzip();
+    let column = subject.column.as_deref().filter(|_| is_violation);
+    [
+        (b'D', subject.detail.as_deref()),
+        (b's', schema.map(|schema| if schema == "main" { "public" } else { schema })),
+        (b't', own),
+        (b'c', column),
+        (b'n', subject.constraint.as_deref()),
+    ]
+    .into_iter()
+    .filter_map(|(letter, value)| Some((letter, value?.to_owned())))
+    .collect()
 }
 
 impl From<FrameError> for PgError {
@@ -79,7 +137,7 @@ impl From<FrameError> for PgError {
             FrameError::Encoding => sqlstate::CHARACTER_NOT_IN_REPERTOIRE,
             FrameError::TooLarge { .. } => sqlstate::PROGRAM_LIMIT_EXCEEDED,
             FrameError::Io(_) => sqlstate::CONNECTION_FAILURE,
-            FrameError::Malformed(_) | FrameError::Slow => sqlstate::PROTOCOL_VIOLATION,
+            FrameError::Malformed(_) | FrameError::Kind(_) | FrameError::Slow => sqlstate::PROTOCOL_VIOLATION,
         };
         PgError::fatal(code, error.to_string())
     }
@@ -91,9 +149,9 @@ mod tests {
 
     #[test]
     fn syntax_errors_have_a_place() {
-        let error = |message: &str| PgError::syntax(message).placed_in("ä\nSELECT x FROM").position;
-        assert_eq!(error("syntax error at line 2, column 8: what"), Some(10));
-        assert_eq!(error("syntax error at line 1, column 1: what"), Some(1));
-        assert_eq!(error("syntax error: what"), None);
+        let error = |message: &str| PgError::syntax(message).placed_in("ä\nSELECT x FROM", None).position;
+        assert_eq!(error("syntax error at line 2, column 8: what"), Position::InQuery(10));
+        assert_eq!(error("syntax error at line 1, column 1: what"), Position::InQuery(1));
+        assert_eq!(error("syntax error: what"), Position::Unknown);
     }
 }

@@ -40,6 +40,8 @@ pub enum FrameError {
     Encoding,
     #[error("a message did not come within {FRAME_SECONDS_MAX} seconds")]
     Slow,
+    #[error("messages of kind {0} mean nothing to this server")]
+    Kind(u8),
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
@@ -85,11 +87,24 @@ pub enum Message {
     CopyData(Vec<u8>),
     CopyDone,
     CopyFail(String),
-    /// As [`Frame::Unread`].
+    /// A call of a function by its OID, without SQL. Its fields are not read.
+    FunctionCall,
+    /// A message of this kind that is not understood. Those behind it are.
     Unread {
         kind: u8,
-        reason: String,
+        reason: Unread,
     },
+}
+
+/// Why a message whose length is sound is not understood.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unread {
+    /// There was no memory for it.
+    Memory(String),
+    /// Its fields do not fit its length, or have values that they cannot have.
+    Fields(&'static str),
+    /// A text in it is not in the client's encoding.
+    Encoding,
 }
 
 /// A message whose texts are not read yet, because that depends on the client's encoding when its turn comes.
@@ -115,19 +130,25 @@ impl Frame {
         }
     }
 
+    /// Whether it is a Sync without errors.
     pub fn is_sync(&self) -> bool {
-        matches!(self, Frame::Whole { kind: b'S', .. })
+        matches!(self, Frame::Whole { kind: b'S', body } if body.is_empty())
     }
 
-    /// Parses the message of a client with an encoding.
+    /// Parses the message of a client with an encoding. Where its fields are wrong, the next message can still be read.
     ///
     /// # Errors
     ///
-    /// As for [`parse`].
+    /// The kind is unknown, so that the client speaks another protocol.
     pub fn parse(self, encoding: Encoding) -> Result<Message> {
-        match self {
-            Frame::Whole { kind, body } => parse(kind, body, encoding),
-            Frame::Unread { kind, reason } => Ok(Message::Unread { kind, reason }),
+        let (kind, body) = match self {
+            Frame::Whole { kind, body } => (kind, body),
+            Frame::Unread { kind, reason } => return Ok(Message::Unread { kind, reason: Unread::Memory(reason) }),
+        };
+        match parse(kind, body, encoding) {
+            Err(FrameError::Malformed(reason)) => Ok(Message::Unread { kind, reason: Unread::Fields(reason) }),
+            Err(FrameError::Encoding) => Ok(Message::Unread { kind, reason: Unread::Encoding }),
+            parsed => parsed,
         }
     }
 }
@@ -280,6 +301,8 @@ pub fn parse(kind: u8, body: Vec<u8>, encoding: Encoding) -> Result<Message> {
     match kind {
         b'd' => return Ok(Message::CopyData(body)),
         b'p' => return Ok(Message::Password(body)),
+        b'F' => return Ok(Message::FunctionCall),
+        b'X' => return Ok(Message::Terminate),
         _ => {}
     }
     let mut fields = Fields { bytes: &body, encoding };
@@ -301,10 +324,9 @@ pub fn parse(kind: u8, body: Vec<u8>, encoding: Encoding) -> Result<Message> {
         }
         b'H' => Message::Flush,
         b'S' => Message::Sync,
-        b'X' => Message::Terminate,
         b'c' => Message::CopyDone,
         b'f' => Message::CopyFail(fields.text()?),
-        _ => return Err(FrameError::Malformed("a message of a kind that this server does not know")),
+        _ => return Err(FrameError::Kind(kind)),
     };
     if fields.bytes.is_empty() {
         Ok(message)
@@ -406,6 +428,18 @@ mod tests {
     }
 
     #[test]
+    fn only_unknown_kinds_end_the_connection() {
+        let parse = |kind: u8, body: &[u8]| Frame::Whole { kind, body: body.to_vec() }.parse(Encoding::Utf8);
+        for (kind, body) in [(b'B', &b"p"[..]), (b'S', b"x"), (b'D', b"Xs\0"), (b'Q', b"no end"), (b'Q', b"\xff\0")] {
+            let message = parse(kind, body).expect("a message");
+            assert!(matches!(message, Message::Unread { kind: of, .. } if of == kind), "{message:?}");
+        }
+        for kind in [0, b'!', b'q', 255] {
+            assert!(matches!(parse(kind, b""), Err(FrameError::Kind(of)) if of == kind));
+        }
+    }
+
+    #[test]
     fn startups_are_read() {
         let start = [&3i32.rotate_left(16).to_be_bytes()[..], b"user\0ann\0\0"].concat();
         let parameters = vec![("user".to_owned(), "ann".to_owned())];
@@ -442,7 +476,9 @@ mod tests {
             let message = message.await.expect("a message").expect("a message");
             match message.parse(Encoding::Utf8).expect("a message") {
                 Message::Query(sql) => assert!(is_read && sql.len() == text.len()),
-                other => assert!(!is_read && other == Message::Unread { kind: b'Q', reason: "full".into() }),
+                other => {
+                    assert!(!is_read && other == Message::Unread { kind: b'Q', reason: Unread::Memory("full".into()) })
+                }
             }
             // What follows is read as if nothing had happened.
             let next = read(&mut rest, FRAME_BYTES_MAX, |_| Ok(())).await.expect("a message");

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema};
 
-use super::connection::TextFormat;
+use super::connection::{CsvFormat, Header, TextFormat};
 use super::copy_binary::{BINARY_HEADER, BinaryRows};
 use super::encoding::Encoding;
 use super::frame;
 use super::types::{TYPES, parameter_type};
-use super::utility::{CopyFormat, CopyOptions};
+use super::utility::{CopyFormat, CopyHeader, CopyOptions, Forced};
 
 pub fn frames(bytes: &[u8]) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
@@ -38,9 +38,13 @@ pub fn parameter(bytes: &[u8]) {
 }
 
 pub fn copy(bytes: &[u8]) {
-    let options =
-        CopyOptions { format: CopyFormat::Text, delimiter: b'\t', null: "\\N".into(), header: false, quote: b'"' };
-    let mut format = TextFormat::new(&options, vec![true]);
+    let header = |options: &CopyOptions| Header::new(options.header, &["a"]);
+    let options = CopyOptions { header: CopyHeader::Compared, ..CopyOptions::of(CopyFormat::Text) };
+    let mut format = TextFormat::new(&options, vec![true], header(&options));
+    let _ = format.convert(bytes);
+    let _ = format.finish();
+    let options = CopyOptions { escape: b'\\', force_null: Forced::All, ..CopyOptions::of(CopyFormat::Csv) };
+    let mut format = CsvFormat::new(&options, &["a"], header(&options));
     let _ = format.convert(bytes);
     let _ = format.finish();
     let fields = TYPES.iter().filter_map(|kind| Some(Field::new(kind.name, parameter_type(kind.oid)?, true)));

@@ -61,6 +61,8 @@ pub async fn enter(stream: TcpStream, shared: &Arc<Shared>, visit: &mut Visit) -
             if let (Ok(number), Ok(key)) = (u64::try_from(number), key.as_slice().try_into()) {
                 shared.sessions.cancel(number, key);
             }
+            // Over TLS, a client waits for close_notify, and takes a mere end for an attack. It may have left.
+            let _ = stream.shutdown().await;
             return Ok(None);
         }
         Startup::Start { .. } if !encrypted && !is_local => Err(PgError::fatal(

@@ -1,7 +1,7 @@
 //! The messages of the server, as bytes.
 
 use super::encoding::Encoding;
-use super::error::PgError;
+use super::error::{PgError, Position};
 use super::types::ColumnType;
 use super::values::Column;
 use crate::channels::Notification;
@@ -24,6 +24,17 @@ pub enum Status {
     Idle,
     InTransaction,
     Failed,
+}
+
+impl Status {
+    /// The name of the state in `pg_stat_activity`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Idle => "idle",
+            Status::InTransaction => "idle in transaction",
+            Status::Failed => "idle in transaction (aborted)",
+        }
+    }
 }
 
 impl Replies {
@@ -178,9 +189,10 @@ impl Replies {
             if let Some(hint) = &error.hint {
                 field(b'H', hint);
             }
-            if let Some(position) = error.position {
+            if let Position::InQuery(position) = error.position {
                 field(b'P', &position.to_string());
             }
+            error.fields.iter().for_each(|(letter, value)| field(*letter, value));
             out.push(0);
         });
     }

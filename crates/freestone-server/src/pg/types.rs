@@ -269,9 +269,14 @@ pub fn enum_oid(name: &str) -> u32 {
     OID_ENUM_FIRST + 2 * (hash % ENUMS_MAX)
 }
 
+/// Whether a type of labels, or an array of one, could have this OID.
+pub fn is_of_enum(oid: u32) -> bool {
+    (OID_ENUM_FIRST..OID_ENUM_FIRST + 2 * ENUMS_MAX).contains(&oid)
+}
+
 /// The type of labels with an OID.
 fn of_enum(oid: u32) -> Option<Type> {
-    let is_enum = (OID_ENUM_FIRST..OID_ENUM_FIRST + 2 * ENUMS_MAX).contains(&oid) && oid.is_multiple_of(2);
+    let is_enum = is_of_enum(oid) && oid.is_multiple_of(2);
     is_enum.then_some(Type { oid, name: "", sql: "", width: 4, array: oid + 1, category: ENUM })
 }
 

@@ -78,6 +78,8 @@ pub struct Declare {
     /// Whether FETCH gives values in binary format.
     pub binary: bool,
     pub query: String,
+    /// The whole statement.
+    pub text: String,
 }
 
 /// `FETCH` and `MOVE`
@@ -130,8 +132,78 @@ pub struct CopyOptions {
     pub format: CopyFormat,
     pub delimiter: u8,
     pub null: String,
-    pub header: bool,
+    pub header: CopyHeader,
     pub quote: u8,
+    /// What makes a quote within quotes a part of the value.
+    pub escape: u8,
+    /// The columns that COPY TO writes in quotes.
+    pub force_quote: Forced,
+    /// The columns in which the text of NULL is that text.
+    pub force_not_null: Forced,
+    /// The columns in which the text of NULL is NULL even in quotes.
+    pub force_null: Forced,
+}
+
+/// The first line of data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CopyHeader {
+    None,
+    /// It has names, which are written, and left out where they are read.
+    Skipped,
+    /// It must name the columns.
+    Compared,
+}
+
+/// Columns for which an option holds.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Forced {
+    #[default]
+    None,
+    All,
+    Columns(Vec<String>),
+}
+
+impl Forced {
+    pub fn has(&self, name: &str) -> bool {
+        match self {
+            Forced::None => false,
+            Forced::All => true,
+            Forced::Columns(names) => names.iter().any(|known| known == name),
+        }
+    }
+
+    /// The columns that are named.
+    pub fn named(&self) -> &[String] {
+        match self {
+            Forced::Columns(names) => names,
+            _ => &[],
+        }
+    }
+}
+
+impl CopyOptions {
+    /// The options of a format of which none is written.
+    pub fn of(format: CopyFormat) -> CopyOptions {
+        let (delimiter, null) = if format == CopyFormat::Csv { (b',', "") } else { (b'\t', "\\N") };
+        CopyOptions {
+            format,
+            delimiter,
+            null: null.to_owned(),
+            header: CopyHeader::None,
+            quote: b'"',
+            escape: b'"',
+            force_quote: Forced::None,
+            force_not_null: Forced::None,
+            force_null: Forced::None,
+        }
+    }
+
+    /// Whether the engine reads such CSV as PostgreSQL does.
+    pub fn is_plain_csv(&self) -> bool {
+        self.escape == self.quote
+            && self.header != CopyHeader::Compared
+            && [&self.force_not_null, &self.force_null].into_iter().all(|forced| *forced == Forced::None)
+    }
 }
 
 /// The first words of statements of this kind. Other statements are not read any further.
@@ -342,7 +414,7 @@ fn declare(mut words: Tokens) -> Result<Declare> {
         }
     }
     let query = words.written(words.tokens);
-    Ok(Declare { name, hold, scroll, binary, query })
+    Ok(Declare { name, hold, scroll, binary, query, text: words.text.to_owned() })
 }
 
 fn fetch(mut words: Tokens, tag: &'static str) -> Result<Fetch> {
@@ -408,19 +480,20 @@ fn copy(mut words: Tokens) -> Result<Option<Utility>> {
                 let list = if quoted.is_empty() { "*".to_owned() } else { quoted.join(", ") };
                 format!("SELECT {list} FROM {}", sql_name(&table))
             });
-            Ok(Some(Utility::CopyOut(CopyOut { query, options: copy_options(words)? })))
+            Ok(Some(Utility::CopyOut(CopyOut { query, options: copy_options(words, false)? })))
         }
         ("FROM", "STDIN") if query.is_none() => {
-            Ok(Some(Utility::CopyIn(CopyIn { table, columns, options: copy_options(words)? })))
+            Ok(Some(Utility::CopyIn(CopyIn { table, columns, options: copy_options(words, true)? })))
         }
         // A file, or a text for which the engine has a better error message.
         _ => Ok(None),
     }
 }
 
-fn copy_options(mut words: Tokens) -> Result<CopyOptions> {
-    let (mut format, mut delimiter, mut null, mut quote) = (CopyFormat::Text, None, None, b'"');
-    let mut header = false;
+/// The options of a COPY that reads or writes.
+fn copy_options(mut words: Tokens, reads: bool) -> Result<CopyOptions> {
+    let (mut options, mut null, mut delimiter) = (CopyOptions::of(CopyFormat::Text), None, None);
+    let (mut quote, mut escape) = (None, None);
     words.skip("WITH");
     let in_parentheses = words.is_at("(");
     loop {
@@ -428,27 +501,32 @@ fn copy_options(mut words: Tokens) -> Result<CopyOptions> {
         if words.tokens.is_empty() {
             break;
         }
-        match words.next_word().as_str() {
-            "FORMAT" => format = copy_format(&words.next_value().unwrap_or_default())?,
-            "CSV" => format = CopyFormat::Csv,
-            "BINARY" => format = CopyFormat::Binary,
-            "HEADER" => {
-                let written = in_parentheses && !words.is_at(",") && !words.is_at(")");
-                let value = if written { words.next_value().unwrap_or_default() } else { "true".into() };
-                header = !matches!(value.to_ascii_lowercase().as_str(), "false" | "off" | "0");
-            }
-            "DELIMITER" => {
-                words.skip("AS");
-                delimiter = Some(one_byte("DELIMITER", words.next_value())?);
-            }
-            "QUOTE" => {
-                words.skip("AS");
-                quote = one_byte("QUOTE", words.next_value())?;
-            }
-            "NULL" => {
-                words.skip("AS");
-                null = words.next_value();
-            }
+        let word = words.next_word();
+        match word.as_str() {
+            "DELIMITER" | "QUOTE" | "ESCAPE" | "NULL" => words.skip("AS"),
+            _ => false,
+        };
+        match word.as_str() {
+            "FORMAT" => options.format = copy_format(&words.next_value().unwrap_or_default())?,
+            "CSV" => options.format = CopyFormat::Csv,
+            "BINARY" => options.format = CopyFormat::Binary,
+            "HEADER" => options.header = copy_header(&mut words, in_parentheses)?,
+            "DELIMITER" => delimiter = Some(one_byte("DELIMITER", words.next_value())?),
+            "QUOTE" => quote = Some(one_byte("QUOTE", words.next_value())?),
+            "ESCAPE" => escape = Some(one_byte("ESCAPE", words.next_value())?),
+            "NULL" => null = words.next_value(),
+            "FORCE_QUOTE" => options.force_quote = words.forced()?,
+            "FORCE_NOT_NULL" => options.force_not_null = words.forced()?,
+            "FORCE_NULL" => options.force_null = words.forced()?,
+            "FORCE" => match (words.next_word().as_str(), words.peek().as_str()) {
+                ("QUOTE", _) => options.force_quote = words.forced()?,
+                ("NULL", _) => options.force_null = words.forced()?,
+                ("NOT", "NULL") => {
+                    words.next_word();
+                    options.force_not_null = words.forced()?;
+                }
+                _ => return Err(PgError::syntax("syntax error: expected FORCE QUOTE, FORCE NULL or FORCE NOT NULL")),
+            },
             "ENCODING" => {
                 let encoding = words.next_value().unwrap_or_default();
                 if !matches!(encoding.to_ascii_lowercase().replace('-', "").as_str(), "utf8" | "unicode") {
@@ -464,19 +542,53 @@ fn copy_options(mut words: Tokens) -> Result<CopyOptions> {
             }
             "" => return Err(PgError::syntax("syntax error in the options of COPY")),
             other => {
-                return Err(PgError::unsupported(format!("COPY has no option {other} here"))
-                    .with_hint("there are FORMAT text, csv and binary, HEADER, DELIMITER, NULL, QUOTE and ENCODING"));
+                let hint = "there are FORMAT text, csv and binary, HEADER, DELIMITER, NULL, QUOTE, ESCAPE, FORCE_QUOTE, \
+                            FORCE_NOT_NULL, FORCE_NULL and ENCODING";
+                return Err(PgError::syntax(format!("COPY has no option {other} here")).with_hint(hint));
             }
         }
     }
-    let is_csv = format == CopyFormat::Csv;
-    Ok(CopyOptions {
-        format,
-        delimiter: delimiter.unwrap_or(if is_csv { b',' } else { b'\t' }),
-        null: null.unwrap_or_else(|| if is_csv { String::new() } else { "\\N".to_owned() }),
-        header,
+    let usual = CopyOptions::of(options.format);
+    let is_quoted = quote.is_some() || escape.is_some();
+    let quote = quote.unwrap_or(usual.quote);
+    let options = CopyOptions {
+        delimiter: delimiter.unwrap_or(usual.delimiter),
+        null: null.unwrap_or(usual.null),
         quote,
-    })
+        escape: escape.unwrap_or(quote),
+        ..options
+    };
+    check_copy_options(&options, is_quoted, reads)?;
+    Ok(options)
+}
+
+/// Refuses options that mean nothing together.
+fn check_copy_options(options: &CopyOptions, is_quoted: bool, reads: bool) -> Result<()> {
+    let CopyOptions { format, header, force_quote, force_not_null, force_null, .. } = options;
+    let of_reads = *force_not_null != Forced::None || *force_null != Forced::None;
+    let refused = match (format, header) {
+        (CopyFormat::Binary, CopyHeader::Skipped | CopyHeader::Compared) => "HEADER is not for the binary format",
+        (_, CopyHeader::Compared) if !reads => "HEADER MATCH is of COPY FROM",
+        (CopyFormat::Text | CopyFormat::Binary, _) if is_quoted => "QUOTE and ESCAPE are of the format csv",
+        (CopyFormat::Text | CopyFormat::Binary, _) if of_reads || *force_quote != Forced::None => {
+            "FORCE_QUOTE, FORCE_NOT_NULL and FORCE_NULL are of the format csv"
+        }
+        _ if reads && *force_quote != Forced::None => "FORCE_QUOTE is of COPY TO",
+        _ if !reads && of_reads => "FORCE_NOT_NULL and FORCE_NULL are of COPY FROM",
+        _ => return Ok(()),
+    };
+    Err(PgError::unsupported(refused))
+}
+
+fn copy_header(words: &mut Tokens, in_parentheses: bool) -> Result<CopyHeader> {
+    let is_written = in_parentheses && !words.is_at(",") && !words.is_at(")");
+    let value = if is_written { words.next_value().unwrap_or_default() } else { "true".into() };
+    match value.to_ascii_lowercase().as_str() {
+        "false" | "off" | "0" => Ok(CopyHeader::None),
+        "true" | "on" | "1" => Ok(CopyHeader::Skipped),
+        "match" => Ok(CopyHeader::Compared),
+        _ => Err(PgError::syntax(format!("HEADER is true, false or match, and not {value}"))),
+    }
 }
 
 fn copy_format(name: &str) -> Result<CopyFormat> {
@@ -492,7 +604,7 @@ fn copy_format(name: &str) -> Result<CopyFormat> {
 fn one_byte(option: &str, value: Option<String>) -> Result<u8> {
     match value.as_deref().map(str::as_bytes) {
         Some([byte]) => Ok(*byte),
-        _ => Err(PgError::new(sqlstate::INVALID_PARAMETER_VALUE, format!("{option} of COPY is one byte"))),
+        _ => Err(PgError::unsupported(format!("{option} of COPY is one byte"))),
     }
 }
 
@@ -583,6 +695,21 @@ impl<'a> Tokens<'a> {
         let deferrable = words.iter().position(|word| word == "deferrable");
         let deferrable = deferrable.map(|at| at == 0 || words[at - 1] != "not");
         Ok(Modes { level, read_only, deferrable })
+    }
+
+    /// Parses the columns of FORCE_QUOTE and its kin.
+    fn forced(&mut self) -> Result<Forced> {
+        if self.skip_sign("*") {
+            return Ok(Forced::All);
+        }
+        if self.is_at("(") {
+            return Ok(Forced::Columns(self.columns()));
+        }
+        let mut names = vec![];
+        while names.is_empty() || self.skip_sign(",") {
+            names.push(self.name().ok_or_else(|| PgError::syntax("syntax error: expected the name of a column"))?);
+        }
+        Ok(Forced::Columns(names))
     }
 
     fn savepoint(&mut self) -> Result<String> {
@@ -807,7 +934,10 @@ mod tests {
         check("FETCH ABSOLUTE 3 c", fetch("c", Absolute(3), "FETCH"));
         check("MOVE RELATIVE -2 FROM c", fetch("c", Relative(-2), "MOVE"));
         let declared = |sql: &str| match utility(sql).expect(sql) {
-            Some(Utility::Declare(declare)) => declare,
+            Some(Utility::Declare(declare)) => {
+                assert_eq!(declare.text, sql);
+                Declare { text: String::new(), ..declare }
+            }
             other => panic!("{sql}: {other:?}"),
         };
         let declare = |name: &str, query: &str| Declare {
@@ -816,6 +946,7 @@ mod tests {
             scroll: false,
             binary: false,
             query: query.into(),
+            text: String::new(),
         };
         assert_eq!(declared("DECLARE c CURSOR FOR SELECT 1"), declare("c", "SELECT 1"));
         let held = "declare \"x y\" no scroll cursor with hold for select $1";
@@ -847,11 +978,16 @@ mod tests {
             Some(Utility::CopyOut(copy)) => (copy.query, copy.options),
             other => panic!("{sql}: {other:?}"),
         };
-        let text =
-            CopyOptions { format: CopyFormat::Text, delimiter: b'\t', null: "\\N".into(), header: false, quote: b'"' };
+        let text = CopyOptions::of(CopyFormat::Text);
         assert_eq!(options("COPY t TO STDOUT"), ("SELECT * FROM \"t\"".into(), text.clone()));
-        let csv =
-            CopyOptions { format: CopyFormat::Csv, delimiter: b';', null: "x".into(), header: true, quote: b'\'' };
+        let csv = CopyOptions {
+            delimiter: b';',
+            null: "x".into(),
+            header: CopyHeader::Skipped,
+            quote: b'\'',
+            escape: b'\'',
+            ..CopyOptions::of(CopyFormat::Csv)
+        };
         let sql = "COPY public.t (a, \"B\") TO STDOUT WITH (FORMAT csv, HEADER, DELIMITER ';', NULL 'x', QUOTE '''')";
         assert_eq!(options(sql), ("SELECT \"a\", \"B\" FROM \"public\".\"t\"".into(), csv));
         let (query, chosen) = options("COPY (SELECT 'a)' , (1)) TO STDOUT (FORMAT BINARY)");
@@ -859,6 +995,33 @@ mod tests {
         let (query, _) = options("COPY (SELECT 'te''xt', E'\\n\\'\\\\', \"x\"\"y\" FROM t) TO STDOUT");
         assert_eq!(query, "SELECT 'te''xt', E'\\n\\'\\\\', \"x\"\"y\" FROM t");
         assert_eq!(options("COPY t TO STDOUT CSV HEADER").1.format, CopyFormat::Csv);
+        let columns = |names: &[&str]| Forced::Columns(names.iter().map(|name| (*name).to_owned()).collect());
+        let csv = || CopyOptions::of(CopyFormat::Csv);
+        let written = options("COPY t TO STDOUT (FORMAT csv, FORCE_QUOTE (a, \"B\"), ESCAPE '\\')").1;
+        assert_eq!(written, CopyOptions { force_quote: columns(&["a", "B"]), escape: b'\\', ..csv() });
+        let all = options("COPY t TO STDOUT WITH CSV HEADER FORCE QUOTE *").1;
+        assert_eq!(all, CopyOptions { force_quote: Forced::All, header: CopyHeader::Skipped, ..csv() });
+        let read = |sql: &str| match utility(sql) {
+            Ok(Some(Utility::CopyIn(copy))) => Ok(copy.options),
+            Err(error) => Err(error.code),
+            other => panic!("{sql}: {other:?}"),
+        };
+        let forced = CopyOptions { force_not_null: columns(&["a", "b"]), force_null: columns(&["c"]), ..csv() };
+        assert_eq!(read("COPY t FROM STDIN (FORMAT csv, FORCE_NOT_NULL (a, b), FORCE_NULL (c))"), Ok(forced.clone()));
+        let old = "COPY t FROM STDIN CSV FORCE NOT NULL a, b FORCE NULL c";
+        assert_eq!(read(old), Ok(forced));
+        let compared = CopyOptions { header: CopyHeader::Compared, ..CopyOptions::of(CopyFormat::Text) };
+        assert_eq!(read("COPY t FROM STDIN (HEADER match)"), Ok(compared));
+        for (wrong, code) in [
+            ("COPY t FROM STDIN (QUOTE 'x')", "0A000"),
+            ("COPY t FROM STDIN (FORCE_NULL (a))", "0A000"),
+            ("COPY t FROM STDIN (FORMAT csv, FORCE_QUOTE *)", "0A000"),
+            ("COPY t FROM STDIN (FORMAT binary, HEADER)", "0A000"),
+            ("COPY t FROM STDIN (FORMAT csv, HEADER x)", "42601"),
+            ("COPY t FROM STDIN (FORMAT csv, ESCAPE 'ab')", "0A000"),
+        ] {
+            assert_eq!(read(wrong), Err(code), "{wrong}");
+        }
         assert!(utility("COPY t TO STDOUT (FORMAT parquet)").is_err());
         assert!(utility("COPY t TO STDOUT (DELIMITER 'ab')").is_err());
         match utility("copy t(a) from stdin with csv").expect("a copy") {

@@ -309,6 +309,5 @@ fn parameters_schema(types: &[DataType]) -> Schema {
 
 pub fn sql_error(error: Error) -> SqlError {
     let error = PgError::from(error);
-    let position = error.position.and_then(|position| u32::try_from(position).ok());
-    SqlError { sqlstate: error.code.into(), message: error.message, hint: error.hint, position }
+    SqlError { sqlstate: error.code.into(), message: error.message, hint: error.hint, position: None }
 }

@@ -693,6 +693,39 @@ async fn messages_that_do_not_fit_their_statement_are_refused() {
     server.stop().await;
 }
 
+/// A parameter of a type that is not here is refused: what its bytes mean could only be guessed.
+#[tokio::test(flavor = "multi_thread")]
+async fn parameters_of_unknown_types_are_refused() {
+    let server = server(Limits::default(), true).await;
+    let client = connect_as(&server, "ann", "").await.expect("a connection");
+    client.batch_execute("CREATE TYPE mood AS ENUM ('sad', 'glad')").await.expect("made");
+    let of_mood = |column: &str| format!("SELECT {column}::BIGINT FROM pg_type WHERE typname = 'mood'");
+    let (mood, moods) = (text(&client, &of_mood("oid")).await, text(&client, &of_mood("typarray")).await);
+    let (mood, moods): (u32, u32) = (mood.parse().expect("an OID"), moods.parse().expect("an OID"));
+    assert_eq!(moods, mood + 1);
+    let mut stream = raw(&server).await;
+    for (oid, is_known) in [
+        (0, true),
+        (705, true),
+        (25, true),
+        (23, true),
+        (1007, true),
+        (mood, true),
+        (moods, true),
+        (600, false),
+        (3904, false),
+        (999_999, false),
+        (mood + 2, false),
+        (u32::MAX, false),
+    ] {
+        let parse = put_together(b'P', &[b"\0SELECT $1\0\0\x01", &oid.to_be_bytes()]);
+        stream.write_all(&[parse, put_together(b'S', &[])].concat()).await.expect("sent");
+        let expected: &[&str] = if is_known { &[] } else { &["42704"] };
+        assert_eq!(errors(&mut stream).await, expected, "OID {oid}");
+    }
+    server.stop().await;
+}
+
 /// A client that asks for a newer minor version is told of 3.0 and goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn newer_minor_versions_are_negotiated() {

@@ -331,7 +331,7 @@ async fn scripts_stop_at_their_first_error_and_say_where() {
     assert_eq!((results.done.len(), results.rows(2)), (3, 1));
     let (message, line, column) = results.place();
     assert!(message.contains("no column b"), "{message}");
-    assert_eq!((line, column), (Some(4), Some(3)));
+    assert_eq!((line, column), (Some(4), Some(10)));
     assert_eq!(results.state(), "42703");
     // What succeeded before has been committed, and what follows has not run.
     assert_eq!(browser.cell("b", "SELECT count(*) FROM t").await, "1");

@@ -43,6 +43,16 @@ pub fn usual_constraint_name(table: &str, columns: &[String], suffix: &str) -> S
     parts.collect::<Vec<_>>().join("_")
 }
 
+impl ForeignKey {
+    /// The name of the constraint in a table: that which was declared, or that which PostgreSQL gives it.
+    pub fn name_in(&self, table: &str) -> String {
+        match self.name.as_str() {
+            "" => usual_constraint_name(table, &self.columns, "fkey"),
+            name => name.to_owned(),
+        }
+    }
+}
+
 impl TableSchema {
     /// All constraints but NOT NULL, of a table with this name. Those that were declared without a name have that which
     /// PostgreSQL gives them.
@@ -56,11 +66,7 @@ impl TableSchema {
         let unique = self.unique_keys.iter().filter(|key| Some(*key) != primary);
         all.extend(unique.map(|key| Constraint { name: key.name.clone(), kind: ConstraintKind::Unique(&key.columns) }));
         for key in &self.foreign_keys {
-            let name = match key.name.as_str() {
-                "" => usual_constraint_name(table, &key.columns, "fkey"),
-                name => name.to_owned(),
-            };
-            all.push(Constraint { name, kind: ConstraintKind::Foreign(key) });
+            all.push(Constraint { name: key.name_in(table), kind: ConstraintKind::Foreign(key) });
         }
         all.extend(
             self.checks.iter().map(|check| Constraint { name: check.name.clone(), kind: ConstraintKind::Check(check) }),

@@ -212,7 +212,7 @@ fn explained(error: BindError, text: &str) -> Error {
         Kind::Ambiguous | Kind::Invalid | Kind::Planning => ErrorKind::Invalid,
     };
     let error = Error::new(kind, message);
-    let error = if text.is_empty() { error } else { error.with_excerpt(span.excerpt(text)) };
+    let error = if text.is_empty() { error } else { error.in_part(span, text) };
     match hint {
         Some(hint) => error.with_hint(hint),
         None => error,

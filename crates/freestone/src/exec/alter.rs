@@ -604,7 +604,9 @@ impl Alteration<'_> {
             if batch?.num_rows() > 0 {
                 let message =
                     format!("column {column} of table {} cannot be NOT NULL: a row has NULL in it", self.table);
-                return Err(Error::new(ErrorKind::Constraint, message).with_hint("UPDATE these rows first"));
+                let error = Error::new(ErrorKind::Constraint, message).with_hint("UPDATE these rows first");
+                let error = error.concerning(|subject| subject.column = Some(column.to_owned()));
+                return Err(error.in_table(self.table));
             }
         }
         Ok(())

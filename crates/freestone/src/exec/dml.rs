@@ -283,7 +283,8 @@ fn check_not_null(schema: &SchemaRef, batch: &RecordBatch, rows_before: u64) -> 
             ErrorKind::Constraint,
             format!("column {} is NOT NULL, row {row} has NULL", field.name()),
         )
-        .with_hint("give the column a value in every row"));
+        .with_hint("give the column a value in every row")
+        .concerning(|subject| subject.column = Some(field.name().clone())));
     }
     Ok(())
 }

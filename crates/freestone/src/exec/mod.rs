@@ -39,6 +39,7 @@ use freestone_store::WriteTransaction;
 
 use crate::context::Outcome;
 use crate::error::{Error, ErrorKind, Result};
+use crate::exec::row_queries::Target;
 use crate::sql::parameters::Parameters;
 use write::WriteContext;
 
@@ -76,10 +77,14 @@ pub(crate) fn perform_write(
     parameters: &Parameters,
 ) -> Result<Outcome> {
     let write = parameters.written()?.write()?;
-    match write {
+    let performed = match write {
         Write::Insert(own) => insert::insert(transaction, context, (write, own), parameters),
         Write::Delete(own) => dml::delete(transaction, context, (write, own), parameters),
         Write::Update(own) => dml::update(transaction, context, (write, own), parameters),
         Write::Merge(own) => merge::merge(transaction, context, (write, own), parameters),
-    }
+    };
+    performed.map_err(|error| match Target::of(context.planner(), &transaction.snapshot(), write) {
+        Ok(target) => error.in_table(&target.name),
+        Err(_) => error,
+    })
 }

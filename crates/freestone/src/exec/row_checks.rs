@@ -116,7 +116,11 @@ pub(crate) fn check(transaction: &mut WriteTransaction, context: &WriteContext) 
                         table.name,
                         shown(&batch)?
                     );
-                    return Err(Error::new(ErrorKind::Constraint, message));
+                    let error = Error::new(ErrorKind::Constraint, message);
+                    return Err(error.concerning(|subject| {
+                        subject.table = Some(table.name.clone());
+                        subject.constraint = Some(check.clone());
+                    }));
                 }
             }
         }

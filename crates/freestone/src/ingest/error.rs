@@ -23,9 +23,14 @@ impl From<IngestError> for Error {
             Reason::Io(_) => ErrorKind::Io,
             Reason::Internal(_) => ErrorKind::Internal,
             Reason::UnknownFormat | Reason::Unsupported(_) => ErrorKind::Unsupported,
+            Reason::Null => ErrorKind::Constraint,
             _ => ErrorKind::Type,
         };
-        Error::new(kind, error.to_string()).with_hint(error.hint())
+        let Details { line, row, column, .. } = error.details();
+        Error::new(kind, error.to_string()).with_hint(error.hint()).concerning(|subject| {
+            (subject.line, subject.record) = (*line, *row);
+            subject.column.clone_from(column);
+        })
     }
 }
 

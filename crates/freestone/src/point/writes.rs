@@ -34,6 +34,15 @@ impl Point {
         context: &WriteContext,
         values: &[ScalarValue],
     ) -> Result<Option<Outcome>> {
+        self.perform(transaction, context, values).map_err(|error| error.in_table(&self.name))
+    }
+
+    fn perform(
+        &self,
+        transaction: &mut WriteTransaction,
+        context: &WriteContext,
+        values: &[ScalarValue],
+    ) -> Result<Option<Outcome>> {
         match &self.action {
             Action::Select(_) => Ok(None),
             Action::Insert { cells, conflict } => self.insert(transaction, context, cells, conflict.as_ref(), values),
@@ -92,7 +101,8 @@ impl Point {
         values: &[ScalarValue],
     ) -> Result<Option<Outcome>> {
         let schema = &table.schema;
-        let row = dml::stored_rows(&row, &Places::all(schema), &text_types::written_schema(schema), 0)?;
+        let row = dml::stored_rows(&row, &Places::all(schema), &text_types::written_schema(schema), 0)
+            .map_err(|error| error.in_table(&table.name))?;
         let mut old = None;
         for key in &conflict.keys {
             let Some(tests) = tests_of_row(table, &row, key)? else { return Ok(None) };
@@ -187,7 +197,7 @@ impl Point {
                 if let NewValue::Given(operand) = value
                     && let Some(value) = operand.value(values).filter(|value| !value.is_null())
                 {
-                    dml::check_constant(&table.schema, column, value)?;
+                    dml::check_constant(&table.schema, column, value).map_err(|error| error.in_table(&table.name))?;
                 }
             }
             return self.outcome(context, "UPDATE", 0, old);

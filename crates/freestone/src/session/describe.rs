@@ -1,6 +1,7 @@
 //! Descriptions: the parameters and result columns of a statement, found without executing it; and the database's
 //! tables, as data.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
@@ -69,6 +70,10 @@ pub struct Relation {
     pub defaults: Vec<Option<String>>,
     /// For each column, whether it is GENERATED ALWAYS (true) or BY DEFAULT (false) AS IDENTITY.
     pub identities: Vec<Option<bool>>,
+    /// The comment on it.
+    pub comment: Option<String>,
+    /// The comments on its columns, by their names.
+    pub column_comments: BTreeMap<String, String>,
 }
 
 impl Relation {
@@ -205,8 +210,9 @@ impl Session {
         let mut relations: Vec<Relation> = tables.map(|table| table_relation(table, &scope.snapshot)).collect();
         for (name, text) in self.temp.views(&scope.snapshot) {
             let schema = self.view_schema(&scope, name).await.ok();
+            let comment = definitions::comments(&scope.snapshot, name).own;
             let (name, view) = (name.clone(), Some(text.to_string()));
-            relations.push(Relation { name, schema, view, ..Relation::default() });
+            relations.push(Relation { name, schema, view, comment, ..Relation::default() });
         }
         for relation in &mut relations {
             relation.is_temporary = is_temporary(&relation.name);
@@ -269,7 +275,7 @@ fn with_assigned(types: &[Option<DataType>], assigned: Vec<(usize, DataType)>) -
 }
 
 fn table_relation(table: &Table, snapshot: &Snapshot) -> Relation {
-    let schema = &table.schema;
+    let (schema, comments) = (&table.schema, definitions::comments(snapshot, &table.name));
     let mut relation = Relation {
         name: table.name.clone(),
         schema: Some(text_types::stored_schema(schema)),
@@ -280,6 +286,8 @@ fn table_relation(table: &Table, snapshot: &Snapshot) -> Relation {
         primary_key: schema.primary_key.clone(),
         defaults: (0..schema.columns.len()).map(|at| schema.default_of(at).map(str::to_owned)).collect(),
         identities: (0..schema.columns.len()).map(|at| Some(schema.identity_of(at)? == Identity::Always)).collect(),
+        comment: comments.own,
+        column_comments: comments.columns,
         ..Relation::default()
     };
     for Constraint { name, kind } in schema.constraints(&table.name) {

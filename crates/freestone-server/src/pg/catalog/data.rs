@@ -50,6 +50,7 @@ pub struct Data {
     /// The name under which the client knows the database.
     pub database: String,
     pub prepared: Vec<PreparedRow>,
+    pub cursors: Vec<CursorRow>,
 }
 
 /// A setting that `set_config` has assigned.
@@ -86,6 +87,18 @@ pub struct PreparedRow {
     /// `None` if it has no rows.
     pub results: Option<Vec<String>>,
     pub from_sql: bool,
+}
+
+/// An open cursor of the session.
+#[derive(Debug)]
+pub struct CursorRow {
+    pub name: String,
+    /// The statement that declared it.
+    pub text: String,
+    pub since: SystemTime,
+    pub is_holdable: bool,
+    pub is_binary: bool,
+    pub is_scrollable: bool,
 }
 
 /// A table or view with its OID, and its indexes. The OID of the primary key is that of an index and of a constraint.
@@ -157,6 +170,7 @@ impl Data {
             advisory_locks: Arc::default(),
             database: String::new(),
             prepared: vec![],
+            cursors: vec![],
         }
     }
 
@@ -195,6 +209,17 @@ impl Data {
         let refers =
             |other: &RelationOids| other.relation.foreign_keys.iter().any(|key| key.table == table.relation.name);
         !table.relation.foreign_keys.is_empty() || self.relations.iter().any(refers)
+    }
+
+    /// The comments: the OID of the table or view, the number of the column or 0, and the text.
+    pub fn comments(&self) -> impl Iterator<Item = (i64, i64, &str)> {
+        self.relations.iter().flat_map(|table| {
+            let own = table.relation.comment.as_deref().map(|text| (table.oid, 0, text));
+            let of_column = |(at, (name, ..)): (usize, (&str, ColumnType, bool))| {
+                Some((table.oid, at as i64 + 1, table.relation.column_comments.get(name)?.as_str()))
+            };
+            own.into_iter().chain(table.columns().enumerate().filter_map(of_column))
+        })
     }
 
     /// The OID of the owner of all objects.

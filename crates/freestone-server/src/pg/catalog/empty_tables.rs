@@ -2,7 +2,6 @@
 
 /// Names and columns, in the form of [`super::cell::TableOf`].
 pub const WITHOUT_ROWS: &[(&str, &str)] = &[
-    ("pg_description", "objoid i, classoid i, objsubid i, description t"),
     ("pg_shdescription", "objoid i, classoid i, description t"),
     ("pg_inherits", "inhrelid i, inhparent i, inhseqno i, inhdetachpending b"),
     (
@@ -66,7 +65,6 @@ pub const WITHOUT_ROWS: &[(&str, &str)] = &[
     ("pg_statistic_ext_data", "stxoid i, stxdinherit b"),
     ("pg_group", "groname t, grosysid i, grolist l"),
     ("pg_prepared_xacts", "transaction i, gid t, prepared t, owner t, database t"),
-    ("pg_cursors", "name t, statement t, is_holdable b, is_binary b, is_scrollable b"),
     (
         "freestone_triggers",
         "trigger_catalog t, trigger_schema t, trigger_name t, event_manipulation t, event_object_table t, action_statement t, action_timing t",

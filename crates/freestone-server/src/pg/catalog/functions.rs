@@ -13,7 +13,8 @@ use datafusion::logical_expr::{
 };
 
 use super::Catalog;
-use super::data::{Assigned, Data, Index, PG_CATALOG, PG_TEMP, RelationOids, catalog_oid};
+use super::data::{Assigned, Data, Index, PG_CATALOG, PG_TEMP, RelationOids, SequenceOid, catalog_oid};
+use super::privileges::{Of, may};
 use super::values::Value;
 use super::{procedures, tables, waiting};
 use crate::pg::connection::ChannelChange;
@@ -152,27 +153,27 @@ const FUNCTIONS: &[(&str, Kind, Body)] = &[
     ("pg_ts_dict_is_visible", Kind::Bool, YES),
     ("pg_ts_parser_is_visible", Kind::Bool, YES),
     ("pg_ts_template_is_visible", Kind::Bool, YES),
-    ("has_language_privilege", Kind::Bool, YES),
-    ("has_type_privilege", Kind::Bool, YES),
+    ("has_language_privilege", Kind::Bool, |data, arguments| privilege(data, arguments, Of::Common)),
+    ("has_type_privilege", Kind::Bool, |data, arguments| privilege(data, arguments, Of::Common)),
     ("has_foreign_data_wrapper_privilege", Kind::Bool, YES),
     ("has_server_privilege", Kind::Bool, YES),
-    ("has_table_privilege", Kind::Bool, YES),
-    ("has_any_column_privilege", Kind::Bool, YES),
-    ("has_column_privilege", Kind::Bool, YES),
-    ("has_schema_privilege", Kind::Bool, YES),
-    ("has_database_privilege", Kind::Bool, YES),
-    ("has_function_privilege", Kind::Bool, YES),
-    ("has_sequence_privilege", Kind::Bool, YES),
-    ("has_tablespace_privilege", Kind::Bool, YES),
+    ("has_table_privilege", Kind::Bool, |data, arguments| privilege(data, arguments, Of::Table)),
+    ("has_any_column_privilege", Kind::Bool, |data, arguments| privilege(data, arguments, Of::AnyColumn)),
+    ("has_column_privilege", Kind::Bool, |data, arguments| privilege(data, arguments, Of::Column)),
+    ("has_schema_privilege", Kind::Bool, |data, arguments| privilege(data, arguments, Of::Container)),
+    ("has_database_privilege", Kind::Bool, |data, arguments| privilege(data, arguments, Of::Container)),
+    ("has_function_privilege", Kind::Bool, |data, arguments| privilege(data, arguments, Of::Common)),
+    ("has_sequence_privilege", Kind::Bool, |data, arguments| privilege(data, arguments, Of::Sequence)),
+    ("has_tablespace_privilege", Kind::Bool, |data, arguments| privilege(data, arguments, Of::Common)),
     ("pg_has_role", Kind::Bool, YES),
     ("pg_is_in_recovery", Kind::Bool, NO),
     ("pg_is_other_temp_schema", Kind::Bool, NO),
     ("row_security_active", Kind::Bool, NO),
     ("pg_relation_is_publishable", Kind::Bool, NO),
-    ("obj_description", Kind::Text, NULL),
-    ("col_description", Kind::Text, NULL),
+    ("obj_description", Kind::Text, |data, arguments| comment(data, arguments.first(), Some(&Value::Int(0)))),
+    ("col_description", Kind::Text, |data, arguments| comment(data, arguments.first(), arguments.get(1))),
     ("shobj_description", Kind::Text, NULL),
-    ("pg_get_serial_sequence", Kind::Text, NULL),
+    ("pg_get_serial_sequence", Kind::Text, serial_sequence),
     ("pg_get_partkeydef", Kind::Text, NULL),
     // Used in `IN (SELECT …)`. No table is a partition of another.
     ("pg_partition_ancestors", Kind::Int, NULL),
@@ -431,6 +432,41 @@ fn format_type(data: &Data, arguments: &[Value]) -> Option<String> {
         return Some(format!("numeric({},{})", modifier >> 16, modifier & 0x7ff));
     }
     Some(name.to_owned())
+}
+
+/// The comment on a table or view, or on a column of it.
+fn comment(data: &Data, oid: Option<&Value>, place: Option<&Value>) -> Value {
+    let wanted = (oid.and_then(Value::int), place.and_then(Value::int));
+    text_or_null(
+        data.comments().find(|(oid, at, _)| wanted == (Some(*oid), Some(*at))).map(|(.., text)| text.to_owned()),
+    )
+}
+
+/// Whether a user has a privilege on an object, which must exist if it is a table with a name.
+fn privilege(data: &Data, arguments: &[Value], of: Of) -> Value {
+    match of.table(arguments).filter(|name| relation_oid(data, name).is_none()) {
+        Some(name) => Value::Missing("relation", name.to_owned()),
+        None => may(data, arguments, of),
+    }
+}
+
+/// The sequence that numbers the rows of a table in a column.
+fn serial_sequence(data: &Data, arguments: &[Value]) -> Value {
+    let (Some(table), Some(column)) = (arguments.first().and_then(Value::text), arguments.get(1).and_then(Value::text))
+    else {
+        return Value::Null;
+    };
+    let Some(found) = relation_oid(data, table).and_then(|oid| data.relation(oid)) else {
+        return Value::Missing("relation", table.to_owned());
+    };
+    if !found.columns().any(|(known, ..)| known == column) {
+        return Value::Missing("column", column.to_owned());
+    }
+    let is_of = |known: &&SequenceOid| {
+        known.sequence.owner.as_ref().is_some_and(|(of, at)| *of == found.relation.name && at == column)
+    };
+    let sequence = data.sequences.iter().find(is_of).map(SequenceOid::names);
+    text_or_null(sequence.map(|(_, schema, name)| format!("{}.{}", ident(schema), ident(name))))
 }
 
 /// The OID of a relation from its name, which may be quoted and qualified with our schema.

@@ -35,6 +35,12 @@ pub const TABLES: &[TableOf] = &[
         rows: key_columns,
     },
     TableOf {
+        name: "freestone_constraint_columns",
+        columns: "table_catalog t, table_schema t, table_name t, column_name t, constraint_catalog t, \
+                  constraint_schema t, constraint_name t",
+        rows: constraint_columns,
+    },
+    TableOf {
         name: "freestone_columns",
         columns: "table_catalog t, table_schema t, table_name t, column_name t, ordinal_position i, column_default t, \
                   is_nullable t, data_type t, character_maximum_length i, character_octet_length i, numeric_precision i, \
@@ -130,6 +136,30 @@ fn key_columns(data: &Data) -> Rows {
                 column.as_str(),
                 place,
                 unique,
+            ]);
+        }
+    }
+    rows
+}
+
+/// The columns of keys, and those to which foreign keys refer.
+fn constraint_columns(data: &Data) -> Rows {
+    let mut rows = vec![];
+    for constraint in data.constraints() {
+        let (table, columns) = match constraint.referenced {
+            Some((name, columns)) => (data.named(name), columns),
+            None => (Some(constraint.table), constraint.columns),
+        };
+        let Some(table) = table else { continue };
+        for column in columns {
+            rows.push(row![
+                data.database.as_str(),
+                table.schema().1,
+                table.relation.own_name(),
+                column.as_str(),
+                data.database.as_str(),
+                constraint.table.schema().1,
+                constraint.name.as_str(),
             ]);
         }
     }

@@ -12,6 +12,7 @@ mod functions;
 mod information;
 mod pg_tables;
 mod pg_type;
+mod privileges;
 mod procedures;
 mod rewrite;
 mod tables;
@@ -22,7 +23,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use freestone::{Extension, Result, Session};
 
-pub use data::{Assigned, PreparedRow};
+pub use data::{Assigned, CursorRow, PreparedRow};
 pub use rewrite::rewrite;
 
 use crate::pg::connection::ChannelChanges;
@@ -86,15 +87,29 @@ impl Catalog {
     /// # Errors
     ///
     /// The database cannot be read.
-    pub async fn refresh(&self, session: &Session, prepared: Vec<PreparedRow>, settings: Settings) -> Result<()> {
+    pub async fn refresh(
+        &self,
+        session: &Session,
+        (prepared, cursors): (Vec<PreparedRow>, Vec<CursorRow>),
+        settings: Settings,
+    ) -> Result<()> {
         let (relations, sequences) = (session.relations().await?, session.sequence_relations()?);
         let old = self.data();
         let new = Data::new(relations, sequences, old.roles.clone(), old.peers.clone());
         let (enums, database) = (session.enum_types()?, old.database.clone());
         let (channel_changes, assigned) = (old.channel_changes.clone(), old.assigned.clone());
         let advisory_locks = old.advisory_locks.clone();
-        let new =
-            Arc::new(Data { enums, prepared, database, channel_changes, advisory_locks, assigned, settings, ..new });
+        let new = Arc::new(Data {
+            enums,
+            prepared,
+            cursors,
+            database,
+            channel_changes,
+            advisory_locks,
+            assigned,
+            settings,
+            ..new
+        });
         *self.data.write().unwrap_or_else(PoisonError::into_inner) = new;
         Ok(())
     }

@@ -1,11 +1,14 @@
 //! The tables of `pg_catalog` with rows.
 
+use std::time::SystemTime;
+
 use freestone::SequenceRelation;
 
 use super::cell::{Cell, Rows, TableOf, row};
 use super::data::*;
 use super::pg_type::all_types;
 use crate::pg::types::ColumnType;
+use crate::sessions::{Activity, Peer};
 use crate::users::Role;
 
 pub const TABLES: &[TableOf] = &[
@@ -51,7 +54,8 @@ pub const TABLES: &[TableOf] = &[
     },
     TableOf {
         name: "pg_stat_activity",
-        columns: "datid i, datname t, pid i, usename t, application_name t, client_addr t, state t, query t",
+        columns: "datid i, datname t, pid i, usename t, application_name t, client_addr t, backend_start z, \
+                  query_start z, state_change z, state t, query t, backend_type t",
         rows: activity,
     },
     TableOf { name: "pg_user", columns: "usename t, usesysid i, usecreatedb b, usesuper b", rows: users },
@@ -125,6 +129,12 @@ pub const TABLES: &[TableOf] = &[
                   custom_plans i",
         rows: prepared_statements,
     },
+    TableOf {
+        name: "pg_cursors",
+        columns: "name t, statement t, is_holdable b, is_binary b, is_scrollable b, creation_time z",
+        rows: cursors,
+    },
+    TableOf { name: "pg_description", columns: "objoid i, classoid i, objsubid i, description t", rows: comments },
     TableOf {
         name: "pg_stat_user_tables",
         columns: "relid i, schemaname t, relname t, n_live_tup i, n_dead_tup i",
@@ -441,12 +451,43 @@ fn roles(data: &Data) -> Rows {
     data.roles.iter().map(row).collect()
 }
 
-/// The sessions that this one may end. What others execute is not shown.
+/// The sessions that this one may end, and what they execute.
 fn activity(data: &Data) -> Rows {
-    let row = |(number, user): (u64, String)| {
-        row![OID_DATABASE, data.database.as_str(), number as i64, user, Cell::Null, Cell::Null, Cell::Null, Cell::Null]
+    let row = |peer: Peer| {
+        let Peer { number, user, since, activity } = peer;
+        let known = activity.is_some();
+        let Activity { state, query, begun, changed } = activity.unwrap_or_default();
+        let text = |text: String| if known { Cell::Text(text) } else { Cell::Null };
+        let time = |time: Option<SystemTime>| time.map_or(Cell::Null, Cell::Time);
+        row![
+            OID_DATABASE,
+            data.database.as_str(),
+            number as i64,
+            user,
+            Cell::Null,
+            Cell::Null,
+            since,
+            time(begun),
+            time(changed),
+            text(state.to_owned()),
+            text(query),
+            "client backend",
+        ]
     };
     data.peers.shown().into_iter().map(row).collect()
+}
+
+fn cursors(data: &Data) -> Rows {
+    let row = |cursor: &CursorRow| {
+        let CursorRow { name, text, since, is_holdable, is_binary, is_scrollable } = cursor;
+        row![name.as_str(), text.as_str(), *is_holdable, *is_binary, *is_scrollable, *since]
+    };
+    data.cursors.iter().map(row).collect()
+}
+
+fn comments(data: &Data) -> Rows {
+    let of_class = catalog_oid("pg_class");
+    data.comments().map(|(oid, place, text)| row![oid, of_class, place, text]).collect()
 }
 
 fn users(data: &Data) -> Rows {

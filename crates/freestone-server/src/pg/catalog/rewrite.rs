@@ -219,7 +219,8 @@ fn replace_table(name: &mut ObjectName) -> Option<Name> {
         return None;
     }
     let ours = match table.text.as_str() {
-        "key_column_usage" | "constraint_column_usage" => "freestone_key_columns",
+        "key_column_usage" => "freestone_key_columns",
+        "constraint_column_usage" => "freestone_constraint_columns",
         "table_constraints" => "freestone_table_constraints",
         "referential_constraints" => "freestone_referential_constraints",
         "columns" => "freestone_columns",
@@ -434,7 +435,7 @@ mod tests {
                  CAST(NULL AS VARCHAR) AS \"polqual\" FROM pg_policy WHERE false",
             ),
             (
-                "SELECT (SELECT d.description FROM pg_description d WHERE d.objoid = c.oid) FROM pg_class c",
+                "SELECT (SELECT d.description FROM pg_shdescription d WHERE d.objoid = c.oid) FROM pg_class c",
                 "SELECT NULL AS \"description\" FROM pg_class AS c",
             ),
             (

@@ -11,9 +11,11 @@ use freestone::{Error, Inputs, Relation};
 use tokio::sync::mpsc;
 
 use super::Connection;
+use super::csv::{CsvFormat, write_quoted};
 use super::describe::columns;
 use super::execute::Cursor;
 use super::failure::Failure;
+use super::header::Header;
 use super::work::Work;
 use crate::execution::{self, Answer, Clock};
 use crate::insert::{self, Part, Target};
@@ -22,7 +24,7 @@ use crate::pg::error::PgError;
 use crate::pg::frame::{FRAME_BYTES_MAX, Message};
 use crate::pg::parameters;
 use crate::pg::types::{self, ColumnType};
-use crate::pg::utility::{CopyFormat, CopyIn, CopyOptions, CopyOut};
+use crate::pg::utility::{CopyFormat, CopyHeader, CopyIn, CopyOptions, CopyOut, Forced};
 use crate::pg::values::{Column, hex};
 use crate::sqlstate;
 
@@ -43,11 +45,14 @@ impl Connection {
         let binary = copy.options.format == CopyFormat::Binary;
         let schema = self.named(&statement.text, rows.schema.clone());
         let names: Vec<String> = columns(&schema).into_iter().map(|(name, _)| name).collect();
+        let options = &copy.options;
+        check_named(&options.force_quote, &names)?;
+        let forced: Vec<bool> = names.iter().map(|name| options.force_quote.has(name)).collect();
         self.replies.copy(b'H', binary, names.len());
         // The header and the first row are in one message, as psycopg expects from PostgreSQL.
         let mut head = if binary { BINARY_HEADER } else { &[] };
-        if copy.options.header && !binary {
-            self.replies.message(b'd', |out| write_header(out, &names, &copy.options));
+        if options.header != CopyHeader::None {
+            self.replies.message(b'd', |out| write_header(out, &names, options));
         }
         let gone = self.gone();
         let mut cursor = Cursor::new(rows, schema, vec![i16::from(binary)], self.settings.styles(), "COPY");
@@ -55,7 +60,7 @@ impl Connection {
         while let Some((columns, row)) = Connection::while_there(&gone, cursor.row()).await?? {
             self.replies.message(b'd', |out| {
                 out.extend(std::mem::take(&mut head));
-                write_row(out, columns, row, &copy.options);
+                write_row(out, columns, row, options, &forced);
             });
             count += 1;
             self.flush_rows_if_full(&cursor).await?;
@@ -82,6 +87,9 @@ impl Connection {
             self.check_writable()?;
         }
         let schema = copied_columns(copy, &table)?;
+        let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
+        check_named(&copy.options.force_not_null, &names)?;
+        check_named(&copy.options.force_null, &names)?;
         let binary = copy.options.format == CopyFormat::Binary;
         let spool = if binary { None } else { Some(Spool::new(&copy.options, &schema)?) };
         self.replies.copy(b'G', binary, schema.fields().len());
@@ -90,7 +98,7 @@ impl Connection {
         let loaded = match spool {
             None => self.copy_binary(&copy.table, schema, clock).await?,
             Some(mut spool) => {
-                self.receive(&mut spool, clock).await?;
+                self.receive(&mut spool, clock).await.map_err(|failure| failure.in_data(&copy.table, spool.line))?;
                 self.load(copy, spool, clock).await?
             }
         };
@@ -151,11 +159,11 @@ impl Connection {
                     }
                     Err(error) => failed = Some(error),
                 },
-                Message::Unread { reason, .. } => failed = Some(PgError::unread(&reason)),
+                Message::Unread { kind: b'd', reason } => failed = Some(PgError::unread(&reason)),
                 Message::CopyDone => break,
                 Message::CopyFail(reason) => return Err(given_up(&reason).into()),
                 Message::Flush | Message::Sync => {}
-                _ => return Err(PgError::new(sqlstate::PROTOCOL_VIOLATION, "this message has no place in COPY").into()),
+                message => return Err(out_of_place(&message).into()),
             }
         }
         // After an error, the sender is dropped without the end of the rows, so that nothing is inserted.
@@ -178,16 +186,19 @@ impl Connection {
                         failed = self.plain(&bytes).and_then(|bytes| spool.push(&bytes)).err();
                     }
                 }
-                Message::Unread { reason, .. } => failed = Some(PgError::unread(&reason)),
+                Message::Unread { kind: b'd', reason } => failed = Some(PgError::unread(&reason)),
                 Message::CopyDone => break,
                 Message::CopyFail(reason) => {
                     return Err(given_up(&reason).into());
                 }
                 Message::Flush | Message::Sync => {}
-                _ => return Err(PgError::new(sqlstate::PROTOCOL_VIOLATION, "this message has no place in COPY").into()),
+                message => return Err(out_of_place(&message).into()),
             }
         }
-        failed.map_or(Ok(()), |error| Err(error.into()))
+        match failed {
+            Some(error) => Err(error.into()),
+            None => Ok(spool.end()?),
+        }
     }
 
     /// A part of the client's data as UTF-8. In the encodings that need this, each byte is a character.
@@ -206,7 +217,7 @@ impl Connection {
     }
 
     async fn load(&mut self, copy: &CopyIn, spool: Spool, clock: Clock) -> Result<u64, Failure> {
-        let options = spool.load_options(&copy.options);
+        let (options, data) = (spool.load_options(&copy.options), spool.data());
         let file = spool.finish()?;
         // It has no other name.
         let path = format!("/dev/fd/{}", file.as_raw_fd());
@@ -219,7 +230,7 @@ impl Connection {
         match Connection::while_there(&self.gone(), loading)
             .await?
             .flatten()
-            .map_err(|error| of_client(&error, &ours))?
+            .map_err(|error| of_client(&error, &ours, (copy.table.as_str(), data, &copy.options)))?
         {
             freestone::Outcome::Affected { rows, .. } => Ok(rows),
             _ => Ok(0),
@@ -228,12 +239,41 @@ impl Connection {
 }
 
 /// Converts an error of loading our temporary file to one about the data, because its name means nothing to the client.
-fn of_client(error: &Error, path: &str) -> Error {
-    let plain = |text: &str| text.replace(path, "the data of COPY");
-    let translated = Error::new(error.kind(), plain(&error.to_string()));
-    match error.hint() {
-        Some(hint) => translated.with_hint(plain(hint)),
-        None => translated,
+fn of_client(error: &Error, path: &str, (table, data, options): (&str, Data, &CopyOptions)) -> PgError {
+    let mut told = PgError::from(error.clone());
+    told.message = told.message.replace(path, "the data of COPY");
+    told.hint = told.hint.map(|hint| hint.replace(path, "the data of COPY"));
+    let subject = error.subject();
+    let line = match data {
+        Data::Records => subject.record.or(subject.line),
+        Data::Lines => subject.line.or(subject.record),
+    };
+    if let Some(line) = line {
+        let is_left_out = data == Data::Records || !options.is_plain_csv();
+        let line = line + u64::from(is_left_out && options.header != CopyHeader::None);
+        // The message counts the lines of the file.
+        if let Some(counted) = subject.line {
+            told.message = told.message.replacen(&format!("line {counted}"), &format!("line {line}"), 1);
+        }
+        let column = subject.column.as_ref().map_or_else(String::new, |column| format!(", column {column}"));
+        told.fields.push((b'W', format!("COPY {table}, line {line}{column}")));
+    }
+    told
+}
+
+/// Refuses options for columns that are not copied.
+fn check_named(forced: &Forced, names: &[String]) -> Result<(), PgError> {
+    match forced.named().iter().find(|name| !names.contains(name)) {
+        Some(name) => Err(PgError::new(sqlstate::UNDEFINED_COLUMN, format!("column {name} is not copied"))),
+        None => Ok(()),
+    }
+}
+
+/// A message that ends COPY, because it has no place in its data.
+fn out_of_place(message: &Message) -> PgError {
+    match message {
+        Message::Unread { kind: b'f', reason } => PgError::unread(reason),
+        _ => PgError::new(sqlstate::PROTOCOL_VIOLATION, "this message has no place in COPY"),
     }
 }
 
@@ -251,7 +291,8 @@ fn write_header(out: &mut Vec<u8>, names: &[String], options: &CopyOptions) {
     out.push(b'\n');
 }
 
-fn write_row(out: &mut Vec<u8>, columns: &[Column], row: usize, options: &CopyOptions) {
+/// Writes a row. The values of `forced` columns are in quotes.
+fn write_row(out: &mut Vec<u8>, columns: &[Column], row: usize, options: &CopyOptions, forced: &[bool]) {
     if options.format == CopyFormat::Binary {
         out.extend((columns.len() as i16).to_be_bytes());
         columns.iter().for_each(|column| column.write_sized(row, out));
@@ -268,7 +309,10 @@ fn write_row(out: &mut Vec<u8>, columns: &[Column], row: usize, options: &CopyOp
         }
         value.clear();
         column.write(row, &mut value);
-        write_field(out, &value, options);
+        match forced.get(at) {
+            Some(true) => write_quoted(out, &value, options.quote, options.escape),
+            _ => write_field(out, &value, options),
+        }
     }
     out.push(b'\n');
 }
@@ -277,7 +321,7 @@ fn write_field(out: &mut Vec<u8>, value: &[u8], options: &CopyOptions) {
     if options.format == CopyFormat::Csv {
         let special = |byte: &u8| [options.delimiter, options.quote, b'\n', b'\r'].contains(byte);
         if value == options.null.as_bytes() || value == b"\\." || value.iter().any(special) {
-            write_quoted(out, value, options.quote);
+            write_quoted(out, value, options.quote, options.escape);
         } else {
             out.extend(value);
         }
@@ -298,43 +342,75 @@ fn write_field(out: &mut Vec<u8>, value: &[u8], options: &CopyOptions) {
     }
 }
 
-fn write_quoted(out: &mut Vec<u8>, value: &[u8], quote: u8) {
-    out.push(quote);
-    for byte in value {
-        if *byte == quote {
-            out.push(quote);
-        }
-        out.push(*byte);
-    }
-    out.push(quote);
-}
-
 /// A client's data, written as CSV to a temporary file that has no name.
 struct Spool {
     file: std::io::BufWriter<File>,
-    /// `None` if the data is already CSV.
-    text: Option<TextFormat>,
+    format: SpoolFormat,
+    /// The line of the client's data that came last, from 1; unknown if the engine reads it first.
+    line: Option<u64>,
+}
+
+/// How a client's data becomes CSV that the engine reads.
+enum SpoolFormat {
+    /// It is that already.
+    Plain,
+    Text(TextFormat),
+    Csv(CsvFormat),
+}
+
+/// What counts the places of errors in the file: its records, or its lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Data {
+    Records,
+    Lines,
 }
 
 impl Spool {
     fn new(options: &CopyOptions, schema: &SchemaRef) -> Result<Spool, PgError> {
         let file = tempfile::tempfile().map_err(disk)?;
-        let text = (options.format == CopyFormat::Text).then(|| TextFormat::new(options, bytes_of(schema)));
-        Ok(Spool { file: std::io::BufWriter::new(file), text })
+        let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        let header = Header::new(options.header, &names);
+        let format = match options.format {
+            CopyFormat::Text => SpoolFormat::Text(TextFormat::new(options, bytes_of(schema), header)),
+            _ if options.is_plain_csv() => SpoolFormat::Plain,
+            _ => SpoolFormat::Csv(CsvFormat::new(options, &names, header)),
+        };
+        Ok(Spool { file: std::io::BufWriter::new(file), format, line: None })
     }
 
     fn push(&mut self, bytes: &[u8]) -> Result<(), PgError> {
-        match &mut self.text {
-            Some(text) => self.file.write_all(&text.convert(bytes)?).map_err(disk),
-            None => self.file.write_all(bytes).map_err(disk),
-        }
+        let converted = match &mut self.format {
+            SpoolFormat::Text(text) => text.convert(bytes),
+            SpoolFormat::Csv(csv) => csv.convert(bytes),
+            SpoolFormat::Plain => return self.file.write_all(bytes).map_err(disk),
+        };
+        self.write(converted)
     }
 
-    fn finish(mut self) -> Result<File, PgError> {
-        if let Some(text) = &mut self.text {
-            let rest = text.finish()?;
-            self.file.write_all(&rest).map_err(disk)?;
-        }
+    fn write(&mut self, converted: Result<Vec<u8>, PgError>) -> Result<(), PgError> {
+        self.line = match &self.format {
+            SpoolFormat::Text(text) => Some(text.line),
+            SpoolFormat::Csv(csv) => Some(csv.line),
+            SpoolFormat::Plain => None,
+        };
+        self.file.write_all(&converted?).map_err(disk)
+    }
+
+    /// Converts what is left at the end of the data.
+    fn end(&mut self) -> Result<(), PgError> {
+        let rest = match &mut self.format {
+            SpoolFormat::Text(text) => text.finish(),
+            SpoolFormat::Csv(csv) => csv.finish(),
+            SpoolFormat::Plain => return Ok(()),
+        };
+        self.write(rest)
+    }
+
+    fn data(&self) -> Data {
+        if matches!(self.format, SpoolFormat::Text(_)) { Data::Records } else { Data::Lines }
+    }
+
+    fn finish(self) -> Result<File, PgError> {
         self.file.into_inner().map_err(|error| disk(error.into_error()))
     }
 
@@ -343,10 +419,10 @@ impl Spool {
         let option = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         // As in PostgreSQL, the columns of the statement decide, and the header is left out.
         let mut all = vec![option("format", "csv"), option("header", "false")];
-        if options.header {
-            all.push(option("skip", "1"));
-        }
-        if self.text.is_none() {
+        if matches!(self.format, SpoolFormat::Plain) {
+            if options.header != CopyHeader::None {
+                all.push(option("skip", "1"));
+            }
             all.push(option("delimiter", &char::from(options.delimiter).to_string()));
             all.push(option("quote", &char::from(options.quote).to_string()));
             all.push(option("null", &options.null));
@@ -367,13 +443,16 @@ pub struct TextFormat {
     bytes: Vec<bool>,
     /// The beginning of a line that is not complete yet.
     partial: Vec<u8>,
+    header: Header,
+    /// The current line, from 1.
+    line: u64,
     ended: bool,
 }
 
 impl TextFormat {
-    pub fn new(options: &CopyOptions, bytes: Vec<bool>) -> TextFormat {
+    pub fn new(options: &CopyOptions, bytes: Vec<bool>, header: Header) -> TextFormat {
         let (delimiter, null) = (options.delimiter, options.null.as_str().into());
-        TextFormat { delimiter, null, bytes, partial: vec![], ended: false }
+        TextFormat { delimiter, null, bytes, partial: vec![], header, line: 1, ended: false }
     }
 
     pub fn convert(&mut self, bytes: &[u8]) -> Result<Vec<u8>, PgError> {
@@ -383,7 +462,8 @@ impl TextFormat {
             let mut line = std::mem::take(&mut self.partial);
             line.extend(&rest[..end]);
             rest = &rest[end + 1..];
-            self.line(&line, &mut out)?;
+            self.convert_line(&line, &mut out)?;
+            self.line += 1;
         }
         if self.partial.len() + rest.len() > FRAME_BYTES_MAX {
             return Err(PgError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, "a line of COPY's data is too long"));
@@ -396,16 +476,20 @@ impl TextFormat {
         let mut out = vec![];
         if !self.partial.is_empty() {
             let line = std::mem::take(&mut self.partial);
-            self.line(&line, &mut out)?;
+            self.convert_line(&line, &mut out)?;
         }
         Ok(out)
     }
 
-    fn line(&mut self, line: &[u8], out: &mut Vec<u8>) -> Result<(), PgError> {
+    fn convert_line(&mut self, line: &[u8], out: &mut Vec<u8>) -> Result<(), PgError> {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         self.ended |= line == b"\\.";
         if self.ended {
             return Ok(());
+        }
+        if self.header.takes() {
+            let fields: Vec<Vec<u8>> = fields_of(line, self.delimiter).map(unescaped).collect();
+            return self.header.check(fields.iter().map(Vec::as_slice));
         }
         let mut start = 0;
         for at in 0.. {
@@ -414,8 +498,8 @@ impl TextFormat {
             if field != self.null.as_bytes() {
                 let value = unescaped(field);
                 match self.bytes.get(at) {
-                    Some(true) => write_quoted(out, &bytes_text(&value)?, b'"'),
-                    _ => write_quoted(out, &value, b'"'),
+                    Some(true) => write_quoted(out, &bytes_text(&value)?, b'"', b'"'),
+                    _ => write_quoted(out, &value, b'"', b'"'),
                 }
             }
             if end == line.len() {
@@ -443,6 +527,17 @@ fn bytes_text(value: &[u8]) -> Result<Vec<u8>, PgError> {
     let mut text = b"\\x".to_vec();
     bytes.iter().for_each(|byte| text.extend(hex(*byte)));
     Ok(text)
+}
+
+/// The fields of a line, as they are written.
+fn fields_of(line: &[u8], delimiter: u8) -> impl Iterator<Item = &[u8]> {
+    let mut start = Some(0);
+    std::iter::from_fn(move || {
+        let from = start?;
+        let end = field_end(line, from, delimiter);
+        start = (end < line.len()).then_some(end + 1);
+        line.get(from..end)
+    })
 }
 
 /// The end of a field: the first delimiter without a backslash before it.
@@ -485,6 +580,17 @@ fn unescaped(field: &[u8]) -> Vec<u8> {
                 }
                 out.push(value as u8);
             }
+            b'x' => {
+                let mut value = None;
+                for _ in 0..2 {
+                    let [digit, after @ ..] = rest else { break };
+                    let Some(digit) = char::from(*digit).to_digit(16) else { break };
+                    value = Some(value.unwrap_or(0) * 16 + digit);
+                    rest = after;
+                }
+                // Without a digit it is the letter.
+                out.push(value.map_or(b'x', |value| value as u8));
+            }
             other => out.push(*other),
         }
     }
@@ -512,9 +618,36 @@ fn copied_columns(copy: &CopyIn, table: &Relation) -> Result<SchemaRef, Failure>
 mod tests {
     use super::*;
 
-    fn options(format: CopyFormat) -> CopyOptions {
-        let (delimiter, null) = if format == CopyFormat::Csv { (b',', "") } else { (b'\t', "\\N") };
-        CopyOptions { format, delimiter, null: null.into(), header: false, quote: b'"' }
+    fn text_format(bytes: Vec<bool>) -> TextFormat {
+        let options = CopyOptions::of(CopyFormat::Text);
+        TextFormat::new(&options, bytes, Header::new(options.header, &[]))
+    }
+
+    #[test]
+    fn escapes_of_text_are_bytes() {
+        for (text, expected) in [
+            ("\\x42\\x4Aa", "BJa"),
+            ("\\x4", "\u{4}"),
+            ("\\x414", "A4"),
+            ("\\xyz", "xyz"),
+            ("\\x", "x"),
+            ("\\101\\1012", "AA2"),
+            ("\\b\\f\\v\\q\\\\", "\u{8}\u{c}\u{b}q\\"),
+        ] {
+            assert_eq!(unescaped(text.as_bytes()), expected.as_bytes(), "{text}");
+        }
+    }
+
+    #[test]
+    fn headers_of_text_are_left_out_or_compared() {
+        let convert = |header: CopyHeader, data: &[u8]| {
+            let options = CopyOptions { header, ..CopyOptions::of(CopyFormat::Text) };
+            let mut format = TextFormat::new(&options, vec![], Header::new(header, &["a", "b\tc"]));
+            format.convert(data).map(|csv| String::from_utf8(csv).expect("text")).map_err(|error| error.code)
+        };
+        assert_eq!(convert(CopyHeader::Skipped, b"x\n1\t2\n").as_deref(), Ok("\"1\",\"2\"\n"));
+        assert_eq!(convert(CopyHeader::Compared, b"a\tb\\tc\n1\t2\n").as_deref(), Ok("\"1\",\"2\"\n"));
+        assert_eq!(convert(CopyHeader::Compared, b"a\tb\n1\t2\n"), Err("22P04"));
     }
 
     #[test]
@@ -522,7 +655,7 @@ mod tests {
         let text = b"1\ta\\tb\n\\N\t\\\\N\r\n2\t\\101\"\n\n3\tlast\n\\.\nignored\n";
         let expected = "\"1\",\"a\tb\"\n,\"\\N\"\n\"2\",\"A\"\"\"\n\"\"\n\"3\",\"last\"\n";
         for cut in 0..text.len() {
-            let mut format = TextFormat::new(&options(CopyFormat::Text), vec![]);
+            let mut format = text_format(vec![]);
             let mut csv = format.convert(&text[..cut]).expect("lines");
             csv.extend(format.convert(&text[cut..]).expect("lines"));
             csv.extend(format.finish().expect("lines"));
@@ -532,7 +665,7 @@ mod tests {
 
     #[test]
     fn bytes_are_read_in_both_forms() {
-        let mut format = TextFormat::new(&options(CopyFormat::Text), vec![true, false]);
+        let mut format = text_format(vec![true, false]);
         let csv = format.convert(b"a\\\\001b\t\\\\001\n\\\\xFF\t\\N\n").expect("lines");
         assert_eq!(String::from_utf8(csv).expect("text"), "\"\\x610162\",\"\\001\"\n\"\\xff\",\n");
         assert!(format.convert(b"\\\\9\tx\n").is_err());
@@ -543,9 +676,9 @@ mod tests {
         let path = "/tmp/freestone-copy-x1.csv";
         let error =
             Error::new(freestone::ErrorKind::Type, format!("{path}:3: no number")).with_hint(format!("see {path}"));
-        let told = of_client(&error, path);
-        assert_eq!(told.to_string(), "the data of COPY:3: no number");
-        assert_eq!((told.hint(), told.kind()), (Some("see the data of COPY"), freestone::ErrorKind::Type));
+        let told = of_client(&error, path, ("t", Data::Lines, &CopyOptions::of(CopyFormat::Csv)));
+        assert_eq!(told.message, "the data of COPY:3: no number");
+        assert_eq!((told.hint.as_deref(), told.code), (Some("see the data of COPY"), error.sqlstate()));
     }
 
     #[test]
@@ -557,7 +690,7 @@ mod tests {
             (CopyFormat::Csv, "plain", "plain"),
         ] {
             let mut out = vec![];
-            write_field(&mut out, value.as_bytes(), &options(format));
+            write_field(&mut out, value.as_bytes(), &CopyOptions::of(format));
             assert_eq!(String::from_utf8(out).expect("text"), expected);
         }
     }

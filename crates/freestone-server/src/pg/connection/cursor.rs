@@ -2,6 +2,7 @@
 //! and compute no further ahead of their client than other statements. Portals of the protocol are cursors, too.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use arrow::datatypes::SchemaRef;
 use freestone::{Description, Inputs, Statement};
@@ -13,6 +14,7 @@ use super::scroll::Scroll;
 use super::work::Work;
 use super::{Connection, SEND_BYTES};
 use crate::execution::Answer;
+use crate::pg::catalog::CursorRow;
 use crate::pg::error::PgError;
 use crate::pg::utility::{Declare, Fetch, Movement};
 use crate::sqlstate;
@@ -26,6 +28,11 @@ pub struct Declared {
     pub schema: SchemaRef,
     /// Whether the transaction that declared it has not ended.
     pub pending: bool,
+    /// Its place among the cursors and portals of that transaction.
+    pub number: u64,
+    /// The statement that declared it, and when.
+    text: String,
+    since: SystemTime,
     /// Whether it exists beyond its transaction.
     pub hold: bool,
     /// Whether FETCH of a simple query gives rows in binary format.
@@ -73,9 +80,18 @@ impl Connection {
             true => CursorRows::Scroll(Scroll::new(rows, schema.clone(), styles, self.counted("cursors", 0)?)),
             false => CursorRows::Forward(Cursor::new(rows, schema.clone(), vec![], styles, "FETCH")),
         };
-        let pending = self.has_transaction();
-        let (hold, is_binary) = (declare.hold, declare.binary);
-        self.cursors.insert(declare.name.clone(), Declared { rows, schema, hold, pending, is_binary });
+        let (pending, number) = (self.has_transaction(), self.next_opened());
+        let declared = Declared {
+            rows,
+            schema,
+            hold: declare.hold,
+            pending,
+            number,
+            text: declare.text.clone(),
+            since: SystemTime::now(),
+            is_binary: declare.binary,
+        };
+        self.cursors.insert(declare.name.clone(), declared);
         self.replies.complete("DECLARE CURSOR");
         Ok(())
     }
@@ -114,7 +130,16 @@ impl Connection {
         };
         let schema = cursor.schema();
         let rows = CursorRows::Forward(cursor);
-        let mut declared = Declared { rows, schema, hold: false, pending: true, is_binary: false };
+        let mut declared = Declared {
+            rows,
+            schema,
+            hold: false,
+            pending: true,
+            number: portal.number,
+            text: String::new(),
+            since: SystemTime::now(),
+            is_binary: false,
+        };
         let fetched = self.fetch_from(&mut declared, fetch, formats).await;
         if let CursorRows::Forward(cursor) = declared.rows {
             portal.cursor = Some(cursor);
@@ -183,6 +208,19 @@ impl Connection {
         Ok(count)
     }
 
+    /// The cursors of SQL as `pg_cursors` shows them.
+    pub fn shown_cursors(&self) -> Vec<CursorRow> {
+        let row = |(name, declared): (&String, &Declared)| CursorRow {
+            name: name.clone(),
+            text: declared.text.clone(),
+            since: declared.since,
+            is_holdable: declared.hold,
+            is_binary: declared.is_binary,
+            is_scrollable: matches!(declared.rows, CursorRows::Scroll(_)),
+        };
+        self.cursors.iter().map(row).collect()
+    }
+
     /// The columns of FETCH are those of the cursor. MOVE has none.
     pub fn describe_fetch(&self, fetch: &Fetch) -> Result<Description, Failure> {
         let of_portal = || {
@@ -194,13 +232,12 @@ impl Connection {
         Ok(Description { parameters: vec![], schema: (fetch.tag == "FETCH").then_some(schema) })
     }
 
-    /// Executes a cursor of SQL as a portal.
+    /// Executes a cursor of SQL as a portal, which gives text even if the cursor is BINARY.
     pub async fn execute_cursor(&mut self, name: &str, rows_max: usize) -> Result<(), Failure> {
         let Some(mut declared) = self.cursors.remove(name) else { return Err(no_cursor(name).into()) };
         let rows_max = (rows_max > 0).then_some(rows_max as u64);
         let fetch = Fetch { name: name.to_owned(), movement: Movement::Forward(rows_max), tag: "FETCH" };
-        let formats = [i16::from(declared.is_binary)];
-        let count = self.fetch_from(&mut declared, &fetch, Some(&formats)).await?;
+        let count = self.fetch_from(&mut declared, &fetch, Some(&[])).await?;
         self.cursors.insert(name.to_owned(), declared);
         match rows_max == Some(count) {
             true => self.replies.bare(b's'),

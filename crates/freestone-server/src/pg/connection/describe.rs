@@ -30,6 +30,10 @@ pub struct Portal {
     /// The remaining rows, after a first execution that did not return all of them.
     pub cursor: Option<Cursor>,
     pub done: bool,
+    /// The text of the statement.
+    pub text: Arc<str>,
+    /// Its place among the cursors and portals of the transaction.
+    pub number: u64,
     /// The memory of the values.
     _memory: CountedMemory,
 }
@@ -128,17 +132,18 @@ impl Connection {
         if name.is_empty() {
             self.prepared.remove("");
         }
-        let mut works = self.understand(sql).await.map_err(|error| error.placed_in(sql))?;
+        let mut works = self.understand(sql).await.map_err(|error| error.placed_in(sql, None))?;
         let work = match works.len() {
             0 => Work::Empty,
             1 => works.remove(0),
             _ => return Err(PgError::syntax("a prepared statement is one statement").into()),
         };
+        self.check_status(&work)?;
+        self.check_declared(&declared)?;
         let mut prepared = self.new_prepared(work, sql, declared)?;
-        if let Work::Statement(_) | Work::Declare(..) = &prepared.work
-            && self.status != crate::pg::reply::Status::Failed
-        {
-            self.description(&mut prepared).await.map_err(|trouble| trouble.placed_in(sql))?;
+        if let Work::Statement(_) | Work::Declare(..) = &prepared.work {
+            let described = self.description(&mut prepared).await;
+            described.map_err(|trouble| trouble.placed_in(sql, prepared.work.statement()))?;
         }
         match self.prepared.entry(name) {
             Entry::Occupied(old) if !old.key().is_empty() => return Err(is_prepared(old.key()).into()),
@@ -176,7 +181,8 @@ impl Connection {
         let types: Vec<_> = declared.iter().map(|oid| types::parameter_type(*oid)).collect();
         let describing = async move { session.describe_statement(&planned, &types).await };
         let planning = execution::on_workers(&self.shared, self.settings.statement_limit(), describing);
-        let description = Connection::while_there(&self.gone(), planning).await??;
+        let planned = Connection::while_there(&self.gone(), planning).await?;
+        let description = planned.map_err(|error| PgError::of(error, statement))?;
         let schema = description.schema.map(|schema| self.named_with(&statement.text, schema, declared));
         Ok(Description { schema, ..description })
     }
@@ -231,6 +237,8 @@ impl Connection {
             described: Some(description),
             cursor: None,
             done: false,
+            text: prepared.text,
+            number: self.next_opened(),
             _memory: memory,
         };
         self.portals.insert(bind.portal, portal);

@@ -106,6 +106,7 @@ pub fn prepared(
 impl Connection {
     /// Executes the statements of a text in order, up to the first error.
     pub async fn simple_query(&mut self, sql: &str) -> Result<(), End> {
+        self.registered.begins(sql);
         match self.run_script(sql).await {
             Ok(()) => {}
             Err(Failure::Error(error)) => self.fail(&error).await?,
@@ -117,14 +118,14 @@ impl Connection {
     /// Several statements are one transaction, unless they begin and end transactions themselves.
     async fn run_script(&mut self, sql: &str) -> Result<(), Failure> {
         let mut clock = Clock::start(self.settings.statement_limit());
-        let works = self.understand(sql).await.map_err(|error| error.placed_in(sql))?;
+        let works = self.understand(sql).await.map_err(|error| error.placed_in(sql, None))?;
         if works.is_empty() {
             self.replies.bare(b'I');
         }
         let several = works.len() > 1;
         if several {
             // A text that cannot be parsed as a whole does nothing.
-            works.iter().try_for_each(Work::check_syntax).map_err(|error| error.placed_in(sql))?;
+            works.iter().try_for_each(Work::check_syntax).map_err(|error| error.placed_in(sql, None))?;
         }
         for (at, work) in works.into_iter().enumerate() {
             if at > 0 {
@@ -139,7 +140,8 @@ impl Connection {
                 Work::Utility(utility) => self.utility(utility, None).await?,
                 Work::Declare(declare, query) => self.declare(declare, query, Inputs::default()).await?,
                 Work::Statement(statement) => {
-                    self.run_simple(clock, statement).await.map_err(|trouble| trouble.placed_in(sql))?;
+                    let run = self.run_simple(clock, statement).await;
+                    run.map_err(|trouble| trouble.placed_in(sql, Some(statement)))?;
                 }
             }
         }
@@ -189,8 +191,8 @@ impl Connection {
         if catalog::is_asked_for(&statement.text) {
             let (session, catalog) = (self.session.clone(), self.catalog.clone());
             let prepared = self.prepared.iter().map(|(name, prepared)| prepared.shown(name)).collect();
-            let settings = self.settings.clone();
-            let refreshing = async move { catalog.refresh(&session, prepared, settings).await };
+            let (cursors, settings) = (self.shown_cursors(), self.settings.clone());
+            let refreshing = async move { catalog.refresh(&session, (prepared, cursors), settings).await };
             execution::on_workers(&self.shared, self.settings.statement_limit(), refreshing).await?;
         }
         Ok(())
@@ -204,26 +206,21 @@ impl Connection {
         self.refresh_catalog(statement).await?;
         self.share_prepared(statement).await?;
         let executing = execution::execute(&self.shared, &self.session, statement, inputs, clock);
-        Ok(Connection::while_there(&self.gone(), executing).await??)
+        let answer = Connection::while_there(&self.gone(), executing).await?;
+        Ok(answer.map_err(|error| PgError::of(error, statement))?)
     }
 
     /// Refuses statements after an error in a transaction, until the transaction ends.
-    fn check_status(&self, work: &Work) -> Result<(), PgError> {
+    pub fn check_status(&self, work: &Work) -> Result<(), PgError> {
         let ends =
             matches!(work, Work::Empty | Work::Utility(Utility::Commit | Utility::Rollback | Utility::RollbackTo(_)));
-        if self.status == Status::Failed && !ends {
-            return Err(PgError::new(
-                sqlstate::IN_FAILED_SQL_TRANSACTION,
-                "a statement of this transaction failed; nothing is executed until its end",
-            )
-            .with_hint("ROLLBACK, or ROLLBACK TO a savepoint from before"));
-        }
-        Ok(())
+        if self.status == Status::Failed && !ends { Err(failed()) } else { Ok(()) }
     }
 
     /// Executes a portal from its current position, for at most `rows_max` rows (0: all).
     pub async fn run_portal(&mut self, portal: &mut Portal, rows_max: usize) -> Result<(), Failure> {
         let work = portal.work.clone();
+        self.registered.begins(&portal.text);
         self.check_status(&work)?;
         match &work {
             Work::Empty => self.replies.bare(b'I'),
@@ -464,6 +461,13 @@ fn pairs(batch: &RecordBatch) -> Result<Vec<(String, String)>, PgError> {
         String::from_utf8_lossy(&out).into_owned()
     };
     Ok((0..batch.num_rows()).map(|row| (text(0, row), text(1, row))).collect())
+}
+
+/// The error of whatever comes between an error and the end of its transaction.
+pub fn failed() -> PgError {
+    let message = "a statement of this transaction failed; nothing is executed until its end";
+    PgError::new(sqlstate::IN_FAILED_SQL_TRANSACTION, message)
+        .with_hint("ROLLBACK, or ROLLBACK TO a savepoint from before")
 }
 
 /// Checks that rows have the columns that were described to the client, which interprets them accordingly.

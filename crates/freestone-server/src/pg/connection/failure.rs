@@ -1,6 +1,6 @@
 //! Why a message could not be answered.
 
-use freestone::Error;
+use freestone::{Error, Statement};
 
 use super::End;
 use crate::pg::error::PgError;
@@ -31,9 +31,17 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
-    pub fn placed_in(self, sql: &str) -> Failure {
+    /// Adds the line of a client's data that has the error.
+    pub fn in_data(mut self, table: &str, line: Option<u64>) -> Failure {
+        if let (Failure::Error(error), Some(line)) = (&mut self, line) {
+            error.fields.push((b'W', format!("COPY {table}, line {line}")));
+        }
+        self
+    }
+
+    pub fn placed_in(self, sql: &str, statement: Option<&Statement>) -> Failure {
         match self {
-            Failure::Error(error) => Failure::Error(error.placed_in(sql)),
+            Failure::Error(error) => Failure::Error(error.placed_in(sql, statement)),
             end => end,
         }
     }

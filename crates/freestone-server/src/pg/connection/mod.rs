@@ -1,10 +1,12 @@
 //! The connection of one client after its login: it reads messages and sends responses until either side closes it.
 
 mod copy;
+mod csv;
 mod cursor;
 mod describe;
 mod execute;
 mod failure;
+mod header;
 mod notify;
 mod prepared;
 mod scroll;
@@ -34,10 +36,12 @@ use crate::sessions::Registered;
 use crate::shared::{Shared, Visit};
 use crate::sqlstate;
 pub use copy::TextFormat;
+pub use csv::CsvFormat;
 use cursor::Declared;
 use describe::Portal;
 use execute::Cursor;
 use failure::Failure;
+pub use header::Header;
 pub use notify::{ChannelChange, ChannelChanges};
 use prepared::Prepared;
 use transaction::Transaction;
@@ -204,6 +208,7 @@ impl Connection {
         for (name, value) in self.settings.reported() {
             self.replies.parameter(name, value);
         }
+        self.registered.waits(self.status.name());
         self.replies.key(self.registered.number, self.registered.key);
         self.replies.ready(self.status);
         self.flush().await
@@ -218,15 +223,19 @@ impl Connection {
                 Message::Flush => self.flush().await?,
                 // The client sent these messages before it knew that its COPY had failed.
                 Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => {}
-                Message::Unread { kind, reason } => {
+                Message::Unread { kind: b'd' | b'f', .. } => {}
+                Message::FunctionCall => {
+                    self.fail(&self.no_function()).await?;
+                    self.ready().await?;
+                }
+                Message::Unread { kind: b'Q' | b'S', reason } => {
                     self.fail(&PgError::unread(&reason)).await?;
-                    match kind {
-                        b'Q' => self.ready().await?,
-                        _ => {
-                            self.flush().await?;
-                            self.skip_to_sync().await?;
-                        }
-                    }
+                    self.ready().await?;
+                }
+                Message::Unread { reason, .. } => {
+                    self.fail(&PgError::unread(&reason)).await?;
+                    self.flush().await?;
+                    self.skip_to_sync().await?;
                 }
                 message => {
                     if let Err(error) = self.extended(message).await? {
@@ -239,11 +248,24 @@ impl Connection {
         }
     }
 
+    /// Why no function is called by its OID.
+    fn no_function(&self) -> PgError {
+        if self.status == Status::Failed {
+            return execute::failed();
+        }
+        let message = "functions have no OIDs by which they could be called";
+        PgError::new(sqlstate::UNDEFINED_FUNCTION, message).with_hint("SELECT the function by its name")
+    }
+
     /// After an error of the extended protocol, messages that the client sent ahead are skipped.
     async fn skip_to_sync(&mut self) -> Result<()> {
         loop {
             match self.next_request().await? {
                 Message::Sync => return self.ready().await,
+                Message::Unread { kind: b'S', reason } => {
+                    self.fail(&PgError::unread(&reason)).await?;
+                    return self.ready().await;
+                }
                 Message::Terminate => return Err(End::Gone),
                 _ => {}
             }
@@ -314,7 +336,11 @@ impl Connection {
 
     fn received(message: Option<Incoming>, encoding: Encoding) -> Result<Message> {
         let (frame, ..) = message.ok_or(End::Gone)?;
-        frame.and_then(|frame| frame.parse(encoding)).map_err(|error| End::Told(error.into()))
+        match frame.and_then(|frame| frame.parse(encoding)) {
+            // After the login, nobody asks for it.
+            Ok(Message::Password(_)) => Err(End::Told(FrameError::Kind(b'p').into())),
+            parsed => parsed.map_err(|error| End::Told(error.into())),
+        }
     }
 
     async fn following(next: &mut Option<Incoming>, messages: &mut mpsc::Receiver<Incoming>) -> Option<Incoming> {
@@ -355,6 +381,7 @@ impl Connection {
             self.tell_notifications();
             self.shared.advisory_locks.end_transaction(self.registered.number);
         }
+        self.registered.waits(self.status.name());
         self.replies.ready(self.status);
         self.flush().await
     }

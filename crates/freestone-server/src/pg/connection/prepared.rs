@@ -30,7 +30,7 @@ pub struct Prepared {
     /// The types of the parameters that the client declared; 0 for those that it did not.
     pub declared: Vec<u32>,
     pub description: Option<Arc<Description>>,
-    text: Arc<str>,
+    pub text: Arc<str>,
     since: SystemTime,
     /// Whether PREPARE made it.
     from_sql: bool,
@@ -80,6 +80,27 @@ impl Connection {
         let (text, since) = (sql.into(), SystemTime::now());
         let _memory = Arc::new(self.counted("statements", bytes)?);
         Ok(Prepared { work, declared, description: None, text, since, from_sql: false, _memory })
+    }
+
+    /// Refuses parameters of types that nobody has here, which could only be guessed.
+    pub fn check_declared(&self, declared: &[u32]) -> Result<(), Failure> {
+        for (at, oid) in declared.iter().enumerate() {
+            if *oid == 0 || *oid == types::UNKNOWN.oid || types::parameter_type(*oid).is_some() {
+                continue;
+            }
+            if !types::is_of_enum(*oid) || !self.has_enum(*oid)? {
+                let message = format!("parameter ${} has a type with OID {oid}, which does not exist", at + 1);
+                let hint = "declare it with OID 0, and cast it in the statement";
+                return Err(PgError::new(sqlstate::UNDEFINED_OBJECT, message).with_hint(hint).into());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether an OID is that of a type of labels of this database, or of its array.
+    fn has_enum(&self, oid: u32) -> Result<bool, Failure> {
+        let known = self.session.enum_types()?;
+        Ok(known.iter().any(|(name, _)| [0, 1].contains(&oid.wrapping_sub(types::enum_oid(name)))))
     }
 
     /// PREPARE: the engine keeps the statement for EXECUTE, and this connection for Bind.

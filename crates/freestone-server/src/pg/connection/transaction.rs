@@ -35,8 +35,19 @@ pub struct Transaction {
     local: Vec<(String, String)>,
     /// Settings that were changed for the session, with their earlier values, which ROLLBACK brings back.
     changed: Vec<(String, String)>,
-    /// Savepoints, and how many settings were changed before each.
-    marks: Vec<(String, usize)>,
+    /// The number of cursors and portals that were opened in it.
+    opened: u64,
+    marks: Vec<Mark>,
+}
+
+/// A savepoint, and what the connection had before it.
+#[derive(Debug)]
+struct Mark {
+    name: String,
+    /// The number of changed settings.
+    settings: usize,
+    /// The number of opened cursors and portals.
+    opened: u64,
 }
 
 impl Connection {
@@ -199,26 +210,34 @@ impl Connection {
 
     /// Follows the engine to a savepoint with the settings of the connection.
     async fn follow_savepoint(&mut self, utility: &Utility) -> Result<(), Failure> {
-        let count = self.transaction.changed.len();
+        let (settings, opened) = (self.transaction.changed.len(), self.transaction.opened);
         let marks = &mut self.transaction.marks;
-        let place = |marks: &[(String, usize)], name: &String| marks.iter().rposition(|(known, _)| known == name);
+        let place = |marks: &[Mark], name: &String| marks.iter().rposition(|known| known.name == *name);
         match utility {
-            Utility::Savepoint(name) => marks.push((name.clone(), count)),
+            Utility::Savepoint(name) => marks.push(Mark { name: name.clone(), settings, opened }),
             Utility::Release(name) => {
                 let at = place(marks, name).unwrap_or(marks.len());
                 marks.truncate(at);
             }
             Utility::RollbackTo(name) => {
                 if let Some(at) = place(marks, name) {
-                    let count = marks[at].1;
+                    let (settings, opened) = (marks[at].settings, marks[at].opened);
                     marks.truncate(at + 1);
-                    let later = self.transaction.changed.split_off(count);
+                    self.cursors.retain(|_, declared| !declared.pending || declared.number <= opened);
+                    self.portals.retain(|_, portal| portal.number <= opened);
+                    let later = self.transaction.changed.split_off(settings);
                     self.bring_back(later).await?;
                 }
             }
             _ => {}
         }
         Ok(())
+    }
+
+    /// The number of the next cursor or portal of the transaction, counted from 1.
+    pub fn next_opened(&mut self) -> u64 {
+        self.transaction.opened += 1;
+        self.transaction.opened
     }
 
     /// Drivers set savepoints on their own before each statement that may fail.

@@ -36,6 +36,14 @@ impl Work {
         }
     }
 
+    /// The statement of the engine, where it is one.
+    pub fn statement(&self) -> Option<&Statement> {
+        match self {
+            Work::Statement(statement) => Some(statement),
+            _ => None,
+        }
+    }
+
     /// Checks that a statement of the engine can be parsed. Others were checked when they were recognized.
     pub fn check_syntax(&self) -> Result<(), PgError> {
         match self {

@@ -21,6 +21,7 @@ use crate::table::{SegmentEntry, Table};
 
 /// A foreign key with both tables. The columns of both are in the order of the referenced key.
 struct Reference {
+    name: String,
     from: Arc<Table>,
     to: Arc<Table>,
     /// The referenced key.
@@ -53,23 +54,30 @@ impl Reference {
         });
         let own = own.collect::<Result<Vec<_>>>()?;
         let (columns, referenced) = (KeyColumns::new(&from, own), KeyColumns::new(&to, referenced));
-        Ok(Reference { id: (to.id, at), columns, referenced, from, to })
+        let name = key.name_in(&from.name);
+        Ok(Reference { name, id: (to.id, at), columns, referenced, from, to })
     }
 
-    fn names(&self) -> (String, String, String) {
-        let columns = self.columns.columns.iter().map(|column| self.from.schema.columns[*column].name.as_str());
-        (self.from.name.clone(), columns.collect::<Vec<_>>().join(", "), self.to.name.clone())
+    fn names(&self) -> (String, String, String, String) {
+        let columns = listed(&self.from, &self.columns);
+        (self.from.name.clone(), self.name.clone(), columns, self.to.name.clone())
     }
 
     fn missing(&self, key: String) -> StoreError {
-        let (table, columns, referenced) = self.names();
-        StoreError::MissingReference { table, columns, referenced, key }
+        let (table, constraint, columns, referenced) = self.names();
+        StoreError::MissingReference { table, constraint, columns, referenced, key }
     }
 
     fn still_there(&self, key: String) -> StoreError {
-        let (table, columns, referenced) = self.names();
-        StoreError::StillReferenced { table, columns, referenced, key }
+        let (table, constraint, columns, referenced) = self.names();
+        let to_columns = listed(&self.to, &self.referenced);
+        StoreError::StillReferenced { table, constraint, columns, referenced, to_columns, key }
     }
+}
+
+/// The names of the columns of a key.
+fn listed(table: &Table, key: &KeyColumns) -> String {
+    key.columns.iter().map(|column| table.schema.columns[*column].name.as_str()).collect::<Vec<_>>().join(", ")
 }
 
 impl WriteTransaction {
