@@ -42,17 +42,17 @@ pub enum StoreError {
     /// A row refers to a row that is not there.
     #[allow(missing_docs)]
     #[error("FOREIGN KEY ({columns}) of table {table}: the key ({key}) is not in table {referenced}")]
-    MissingReference { table: String, constraint: String, columns: String, referenced: String, key: String },
+    MissingReference { table: String, constraint: Box<str>, columns: Box<str>, referenced: Box<str>, key: String },
 
     /// A row would go to which another one refers.
     #[allow(missing_docs)]
     #[error("FOREIGN KEY ({columns}) of table {table} still refers to the key ({key}) of table {referenced}")]
     StillReferenced {
-        table: String,
-        constraint: String,
-        columns: String,
-        referenced: String,
-        to_columns: String,
+        table: Box<str>,
+        constraint: Box<str>,
+        columns: Box<str>,
+        referenced: Box<str>,
+        to_columns: Box<str>,
         key: String,
     },
 

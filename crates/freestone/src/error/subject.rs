@@ -76,7 +76,7 @@ impl Subject {
 
 /// What an error of the store concerns.
 pub(super) fn of_store(error: &StoreError) -> Option<Subject> {
-    let (table, constraint, detail) = match error {
+    let (table, constraint, detail): (&str, &str, String) = match error {
         StoreError::DuplicateKey { table, constraint, columns, key } => {
             (table, constraint, format!("Key ({columns})=({key}) already exists."))
         }
@@ -90,7 +90,7 @@ pub(super) fn of_store(error: &StoreError) -> Option<Subject> {
         ),
         _ => return None,
     };
-    let (table, constraint) = (Some(table.clone()), Some(constraint.clone()));
+    let (table, constraint) = (Some(table.to_owned()), Some(constraint.to_owned()));
     Some(Subject { table, constraint, detail: Some(detail), ..Subject::default() })
 }
 

@@ -38,8 +38,8 @@ async fn advice_names_winners_and_undoes_itself() {
     let lists = batch.column_by_name("queries").expect("queries").as_list::<i32>();
     assert!(kinds.len() > 1 && matches!(kinds[0].as_str(), "now" | "keep"), "{kinds:?}");
     assert!(reverts[0].is_empty() && lists.value(0).is_empty(), "the present design is compared with nothing");
-    for at in 1..kinds.len() {
-        assert!(reverts[at].starts_with("ALTER TABLE \"t\" SET DESIGN (preset = 'row'"), "{}", reverts[at]);
+    for (at, revert) in reverts.iter().enumerate().skip(1) {
+        assert!(revert.starts_with("ALTER TABLE \"t\" SET DESIGN (preset = 'row'"), "{revert}");
         let (queries, list) = (lists.value(at), lists.value(at));
         let (queries, list) = (queries.as_struct(), list.as_struct());
         let text = cast(queries.column_by_name("query").expect("query"), &DataType::Utf8).expect("texts");

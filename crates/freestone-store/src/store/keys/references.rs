@@ -58,9 +58,10 @@ impl Reference {
         Ok(Reference { name, id: (to.id, at), columns, referenced, from, to })
     }
 
-    fn names(&self) -> (String, String, String, String) {
+    /// The names of the table, the constraint, its columns and the table that they refer to.
+    fn names(&self) -> (String, Box<str>, Box<str>, Box<str>) {
         let columns = listed(&self.from, &self.columns);
-        (self.from.name.clone(), self.name.clone(), columns, self.to.name.clone())
+        (self.from.name.clone(), self.name.as_str().into(), columns.into(), self.to.name.as_str().into())
     }
 
     fn missing(&self, key: String) -> StoreError {
@@ -70,8 +71,8 @@ impl Reference {
 
     fn still_there(&self, key: String) -> StoreError {
         let (table, constraint, columns, referenced) = self.names();
-        let to_columns = listed(&self.to, &self.referenced);
-        StoreError::StillReferenced { table, constraint, columns, referenced, to_columns, key }
+        let to_columns = listed(&self.to, &self.referenced).into();
+        StoreError::StillReferenced { table: table.into(), constraint, columns, referenced, to_columns, key }
     }
 }
 
