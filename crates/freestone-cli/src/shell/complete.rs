@@ -406,7 +406,7 @@ mod tests {
         for (prefix, expected) in [
             ("sel", vec!["selection", "select"]),
             ("SEL", vec!["selection", "SELECT"]),
-            ("se", vec!["selection", "Sex", "select", "semi", "sequence", "set"]),
+            ("se", vec!["selection", "Sex", "secret", "select", "semi", "sequence", "set"]),
             ("", vec!["selection", "Sex"]),
             ("é", vec![]),
         ] {
