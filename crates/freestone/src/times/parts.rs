@@ -125,12 +125,10 @@ impl Part {
     /// The first day of the part that contains a day.
     pub fn start_of(self, days: i64) -> i64 {
         let year = || civil(days).year;
-        // As in DuckDB, these begin with years that they divide, and those before year 0 end with them.
-        let year_of = |years: i64| days_of(year() / years * years, 1, 1);
         match self {
-            Part::Millennium => year_of(1_000),
-            Part::Century => year_of(100),
-            Part::Decade => year_of(10),
+            Part::Millennium => days_of((year() - 1).div_euclid(1_000) * 1_000 + 1, 1, 1),
+            Part::Century => days_of((year() - 1).div_euclid(100) * 100 + 1, 1, 1),
+            Part::Decade => days_of(year().div_euclid(10) * 10, 1, 1),
             Part::Year => days_of(year(), 1, 1),
             Part::IsoYear => iso_year_start(iso_week(days).0),
             Part::Quarter => {
