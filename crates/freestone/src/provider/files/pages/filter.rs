@@ -16,6 +16,7 @@ use super::super::scan::Scan;
 use super::column::{Content, Piece};
 use crate::expressions::dictionary::per_string;
 use crate::expressions::physical::remap;
+use crate::expressions::pieces::searched;
 
 /// The filters of a scan, for rows of the tested columns.
 #[derive(Debug, Clone)]
@@ -85,9 +86,10 @@ impl PageFilter {
             if filters.is_empty() {
                 continue;
             }
-            let (by_value, field) = (remap(&conjunction(filters), |_| 0)?, read.field(column).clone());
+            let (filter, field) = (remap(&conjunction(filters), |_| 0)?, read.field(column).clone());
             let (from, to) = (Schema::new(vec![planned.field(column).clone()]), Schema::new(vec![field.clone()]));
-            let by_array = per_string(over_forms(by_value.clone(), &from, &to)?, &to)?;
+            let by_array = per_string(over_forms(filter.clone(), &from, &to)?, &to)?;
+            let by_value = searched(filter)?;
             let value_type = planned.field(column).data_type().clone();
             singles.push(Single { column, by_value, value_type, by_array, field, known: Known::NotYet });
         }
