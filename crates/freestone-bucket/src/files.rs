@@ -181,7 +181,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// One request that got so many bytes.
+    /// One request that got this number of bytes.
     pub fn of_request(bytes: u64) -> Traffic {
         Traffic { requests: AtomicU64::new(1), bytes: AtomicU64::new(bytes) }
     }

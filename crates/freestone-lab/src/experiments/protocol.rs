@@ -80,7 +80,7 @@ fn script(experiment: &str, options: &RunOptions, notify: Notify<'_>) -> Result<
     if !status.success() {
         return Err(LabError::Network(format!("bench/protocol.py {experiment} failed ({status}): {words}")));
     }
-    Ok(published::beside(read(&parts)?))
+    Ok(published::with_printed(read(&parts)?))
 }
 
 /// Runs a script, whose messages are shown, and returns its last ones: the reason, if it fails.

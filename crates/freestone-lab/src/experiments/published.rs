@@ -186,7 +186,7 @@ fn number_of(title: &str) -> Option<usize> {
 }
 
 /// Adds what Raasveldt and Mühleisen 2017 print: to charts of its tables, and as a table behind each that is measured again.
-pub fn beside(parts: Vec<Part>) -> Vec<Part> {
+pub fn with_printed(parts: Vec<Part>) -> Vec<Part> {
     let mut out = vec![];
     for mut part in parts {
         let mut printed = None;
@@ -316,7 +316,7 @@ mod tests {
         let groups = vec![group("local"), group("wan"), group("wan-loss")];
         let bars = Part::Bars(Bars { title: "Table 10: lineitem".into(), unit: "×".into(), tie: 0.0, groups });
         let table = Part::Table(Table::new("Table 9: forms of texts", 1, &["", "s"]));
-        let parts = beside(vec![
+        let parts = with_printed(vec![
             lines("Table 3: time by size", &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "acs"),
             lines("Table 5: time by rate", &[10.0, 100.0, 1000.0], "GZIP"),
             lines("Table 5: time by rate", &[10.0, 100.0], "GZIP"),

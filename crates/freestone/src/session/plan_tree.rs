@@ -332,7 +332,7 @@ fn described(details: &str) -> String {
     cut(without_positions(&in_sql(&parts.join(", "))), DETAILS_MAX)
 }
 
-/// A text of at most so many bytes, with a mark where the rest was.
+/// A text of at most this number of bytes, with a mark where the rest was.
 fn cut(mut text: String, bytes_max: usize) -> String {
     if text.len() > bytes_max {
         let end = (0..=bytes_max).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);

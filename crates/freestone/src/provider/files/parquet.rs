@@ -14,7 +14,7 @@ use parquet::arrow::arrow_reader::{
 use super::assembly::Assembly;
 use super::filters::Tests;
 use super::forms;
-use super::pages::{GroupPages, Wanted};
+use super::pages::{GroupPages, PageFilter, Wanted};
 use super::pruning::with_page_index;
 use super::scan::Scan;
 use super::set::Contents;
@@ -110,10 +110,12 @@ impl GroupReader {
     ///
     /// # Errors
     /// A page is damaged, or a test fails.
-    pub fn next(&mut self, scan: &Scan) -> Result<Option<(RecordBatch, bool)>> {
+    pub fn next(&mut self, scan: &Scan, filter: Option<&mut PageFilter>) -> Result<Option<(RecordBatch, bool)>> {
         let Contents::Parquet(parquet) = &scan.set.files[self.file].contents else { return Ok(None) };
         match &mut self.decoder {
-            Decoder::Own(pages) => pages.next(parquet)?.map(|batch| Ok((named(scan, &batch)?, true))).transpose(),
+            Decoder::Own(pages) => {
+                pages.next(parquet, filter)?.map(|batch| Ok((named(scan, &batch)?, true))).transpose()
+            }
             Decoder::Crate(rows) => rows.next(scan, parquet),
         }
     }

@@ -12,6 +12,7 @@ use datafusion::arrow::datatypes::Schema;
 use super::assembly::Assembly;
 use super::filters::Tests;
 use super::morsels::Morsel;
+use super::pages::PageFilter;
 use super::parquet::GroupReader;
 use super::pruning::DynamicPruning;
 use super::scan::Scan;
@@ -23,6 +24,8 @@ use crate::ingest::{BufferPool, FileChunks, FileFormat, IngestError, ParquetFile
 pub(super) struct Reader {
     scan: Arc<Scan>,
     tests: Option<Tests>,
+    /// The filters for pages of Parquet files. Whether a dynamic one is of use is known over several row groups.
+    page_filter: Option<PageFilter>,
     dynamic: DynamicPruning,
     needed: Vec<usize>,
     /// The positions of the tested columns and of the output columns among the needed columns.
@@ -66,7 +69,8 @@ impl Reader {
         };
         let (tested_at, output_at) = (places(&scan.tested), places(&scan.projection));
         let dynamic = DynamicPruning::new(&scan.filters.dynamic);
-        Ok(Self { tests: scan.tests()?, dynamic, needed, tested_at, output_at, pool, open: Open::Nothing, scan })
+        let (tests, page_filter) = (scan.tests()?, PageFilter::of(&scan)?);
+        Ok(Self { tests, page_filter, dynamic, needed, tested_at, output_at, pool, open: Open::Nothing, scan })
     }
 
     /// Adds the requests for files elsewhere to the counters of the scan.
@@ -81,6 +85,7 @@ impl Reader {
             Morsel::Group { file, .. } | Morsel::Batch { file, .. } | Morsel::Block { file, .. } => *file,
         };
         let file = &scan.set.files[at];
+        self.page_filter.iter_mut().for_each(PageFilter::begin_group);
         self.begin_unit(morsel, file).map_err(|error| file.renamed(error))
     }
 
@@ -167,7 +172,8 @@ impl Reader {
                 Open::Nothing => return Ok(None),
                 Open::Group(open) => {
                     let file = &scan.set.files[open.file()];
-                    let next = guarded(file, || open.next(&scan)).map_err(|error| file.renamed(error))?;
+                    let filter = self.page_filter.as_mut();
+                    let next = guarded(file, || open.next(&scan, filter)).map_err(|error| file.renamed(error))?;
                     match next {
                         // These rows were already tested.
                         Some((batch, true)) => return Ok(Some(batch)),

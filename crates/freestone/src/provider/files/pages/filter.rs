@@ -19,18 +19,18 @@ use crate::expressions::physical::remap;
 use crate::expressions::pieces::searched;
 
 /// The filters of a scan, for rows of the tested columns.
-#[derive(Debug, Clone)]
-pub(super) struct PageFilter {
+#[derive(Debug)]
+pub(in super::super) struct PageFilter {
     /// By tested column.
-    pub singles: Vec<Single>,
+    pub(super) singles: Vec<Single>,
     /// What depends on several columns.
-    pub others: Option<Arc<dyn PhysicalExpr>>,
-    pub dynamic: Vec<DynamicTest>,
-    pub measured: Arc<Measured>,
+    pub(super) others: Option<Arc<dyn PhysicalExpr>>,
+    pub(super) dynamic: Vec<DynamicTest>,
+    pub(super) measured: Arc<Measured>,
 }
 
 /// The filters of one column.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Single {
     /// Its place among the tested columns.
     pub column: usize,
@@ -44,7 +44,7 @@ pub(super) struct Single {
 }
 
 /// What the values of the dictionary make of a filter.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 enum Known {
     NotYet,
     Passing(Passing),
@@ -53,7 +53,7 @@ enum Known {
 }
 
 /// For each value whether rows with it pass, and whether NULL passes.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Passing {
     values: Vec<bool>,
     null: bool,
@@ -96,6 +96,11 @@ impl PageFilter {
         let others = (!others.is_empty()).then(|| conjunction(others));
         let dynamic = filters.dynamic.iter().map(|filter| DynamicTest::new(filter, tested, &planned, &read));
         Ok(Some(PageFilter { singles, others, dynamic: dynamic.collect::<Result<_>>()?, measured }))
+    }
+
+    /// Another row group begins, which has dictionaries of its own.
+    pub fn begin_group(&mut self) {
+        self.singles.iter_mut().for_each(|single| single.known = Known::NotYet);
     }
 }
 

@@ -13,9 +13,11 @@ mod values;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, DictionaryArray, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::array::{
+    Array, ArrayRef, BooleanArray, DictionaryArray, RecordBatch, RecordBatchOptions, UInt32Array,
+};
 use datafusion::arrow::buffer::NullBuffer;
-use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef, UInt32Type};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, RowSelection};
 use parquet::basic::Encoding;
 use parquet::errors::{ParquetError, Result as PageResult};
@@ -23,10 +25,12 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::serialized_reader::SerializedPageReader;
 
 use column::{Column, Content, Piece};
-use filter::{PageFilter, kept};
+pub(super) use filter::PageFilter;
+use filter::kept;
 use values::{Kind, Values};
 
 use super::assembly::Assembly;
+use super::filters::mask_of;
 use super::scan::Scan;
 use super::set::{ColumnSource, SetFile};
 use crate::error::{Error, Result};
@@ -37,7 +41,6 @@ pub(super) struct GroupPages {
     columns: Vec<Stored>,
     tested: Assembly,
     output: Assembly,
-    filter: Option<PageFilter>,
     /// The column of the file that each tested column is, if it has the same type there.
     direct: Vec<Option<usize>>,
     /// The ranges of rows that may pass: how many to leave out, and how many to read after them.
@@ -73,7 +76,7 @@ impl GroupPages {
     /// A reader of the rows of a row group that a selection has; `None` if it has columns that this decoder does not know.
     ///
     /// # Errors
-    /// The pages cannot be read, or a filter cannot be rebuilt.
+    /// The pages cannot be read.
     pub fn open(wanted: &Wanted<'_>, chunks: &FileChunks, selection: Option<&RowSelection>) -> Result<Option<Self>> {
         let Wanted { scan, file, parquet, metadata, group } = *wanted;
         let tested = Assembly::new(&scan.read, file, &scan.tested);
@@ -104,15 +107,15 @@ impl GroupPages {
             ColumnSource::Stored(place) => Some(place).filter(|place| is_same(*place, *column)),
             _ => None,
         });
-        let (direct, filter, batch_rows) = (direct.collect(), PageFilter::of(scan)?, scan.batch_rows.max(1));
-        Ok(Some(Self { columns, tested, output, filter, direct, ranges, next_row, batch_rows, group }))
+        let (direct, batch_rows) = (direct.collect(), scan.batch_rows.max(1));
+        Ok(Some(Self { columns, tested, output, direct, ranges, next_row, batch_rows, group }))
     }
 
     /// The next rows that pass, with the output columns; `None` after the last ones.
     ///
     /// # Errors
     /// A page is damaged, or a filter fails.
-    pub fn next(&mut self, parquet: &ParquetFile) -> Result<Option<RecordBatch>> {
+    pub fn next(&mut self, parquet: &ParquetFile, mut filter: Option<&mut PageFilter>) -> Result<Option<RecordBatch>> {
         let group = self.group;
         let damaged = |error: Failed| match error {
             Failed::Page(error) => parquet.malformed(&error, group).into(),
@@ -121,7 +124,7 @@ impl GroupPages {
         while let Some(rows) = self.advance() {
             let first_row = self.next_row;
             self.next_row += rows as u64;
-            let left = self.test(rows).map_err(damaged)?;
+            let left = self.test(rows, filter.as_deref_mut()).map_err(damaged)?;
             if left.as_ref().is_none_or(|left| !left.is_empty()) {
                 let read = self.batch(&self.output.stored.clone(), rows, left.as_deref(), true).map_err(damaged)?;
                 let batch = self.output.assemble(&read, left.is_none().then_some(first_row))?;
@@ -159,14 +162,11 @@ impl GroupPages {
     }
 
     /// The rows that pass; `None` if all pass.
-    fn test(&mut self, rows: usize) -> Result<Option<Vec<u32>>, Failed> {
-        let Some(mut filter) = self.filter.take() else { return Ok(None) };
-        let left = self.filtered(&mut filter, rows);
-        if let Ok(left) = &left {
-            filter.measured.add(rows, left.as_ref().map_or(rows, Vec::len));
-        }
-        self.filter = Some(filter);
-        left
+    fn test(&mut self, rows: usize, filter: Option<&mut PageFilter>) -> Result<Option<Vec<u32>>, Failed> {
+        let Some(filter) = filter else { return Ok(None) };
+        let left = self.filtered(filter, rows)?;
+        filter.measured.add(rows, left.as_ref().map_or(rows, Vec::len));
+        Ok(left)
     }
 
     fn filtered(&mut self, filter: &mut PageFilter, rows: usize) -> Result<Option<Vec<u32>>, Failed> {
@@ -202,7 +202,7 @@ impl GroupPages {
         }
         if let Some(others) = &filter.others {
             let batch = self.tested_batch(rows, left.as_deref())?;
-            left = narrowed(left, rows, super::filters::mask_of(others, &batch).map_err(Error::from)?);
+            left = narrowed(left, rows, mask_of(others, &batch).map_err(Error::from)?);
         }
         for test in &mut filter.dynamic {
             if left.as_ref().is_some_and(Vec::is_empty) {
@@ -237,9 +237,7 @@ impl GroupPages {
         let fields: Vec<_> = places
             .iter()
             .zip(&arrays)
-            .map(|(place, array)| {
-                datafusion::arrow::datatypes::Field::new(place.to_string(), array.data_type().clone(), true)
-            })
+            .map(|(place, array)| Field::new(place.to_string(), array.data_type().clone(), true))
             .collect();
         let schema: SchemaRef = Arc::new(Schema::new(fields));
         let options = RecordBatchOptions::new().with_row_count(Some(left.map_or(rows, <[u32]>::len)));
@@ -354,7 +352,7 @@ impl Stored {
                 texts
             }
         };
-        let codes = datafusion::arrow::array::UInt32Array::new(codes.into(), nulls);
+        let codes = UInt32Array::new(codes.into(), nulls);
         Ok(Arc::new(DictionaryArray::<UInt32Type>::try_new(codes, texts)?))
     }
 }
