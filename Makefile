@@ -49,7 +49,7 @@ help:
 	@echo 'make demo     builds, then demonstrates the main functions on generated data; writes a report to $(DEMO_OUTPUT)/'
 	@echo 'make test     runs unit tests, property tests, SQL tests and the tests of the Python package'
 	@echo 'make test-release  the Python tests on the build that ships'
-	@echo 'make test-ecosystem  the tests that SQLAlchemy, Ibis and dbt have for databases, and those with notebooks'
+	@echo 'make test-ecosystem  the tests that SQLAlchemy, Ibis and dbt have for databases, those with notebooks, and ADBC in Go, Java, Node.js'
 	@echo 'make test-console  the console: its units, its built files, and its page in Chromium; needs Node.js 20.19 or later'
 	@echo 'make check-fast  runs only the tests of the engine'
 	@echo 'make build    builds the command line: $(FREESTONE)'
@@ -58,7 +58,7 @@ help:
 	@echo 'make bench    compares with DuckDB, ClickHouse, DataFusion, Vortex and Polars (BENCH_SCALE=1)'
 	@echo 'make lint     checks formatting, clippy lints, import circles, long functions and Python files'
 	@echo 'make pulse    six minutes: everything that users run beside DuckDB, and what lost against bench/pulse.json'
-	@echo 'make conformance  runs one file of queries with all clients of the server: psql, psycopg, JDBC, ADBC (Python, Go), freestone'
+	@echo 'make conformance  runs one file of queries with all clients of the server: psql, psycopg, JDBC, ADBC (Python, Go, Java, Node.js), freestone'
 	@echo 'make fuzz     runs the tests of decoders, parsers and faults with more inputs (FUZZ_ROUNDS=10)'
 	@echo 'make wheels   builds the Python package for all versions from 3.10 on, and tries it in empty environments: $(RELEASE_FOLDER)/'
 	@echo 'make release  builds all files of a release: $(RELEASE_FOLDER)/; `make release-compare` builds them again and compares'
@@ -110,6 +110,8 @@ test-ecosystem: ecosystem-venv
 	$(ECOSYSTEM_PYTEST) python/ibis-freestone
 	$(ECOSYSTEM_PYTEST) python/dbt-freestone/tests
 	$(ECOSYSTEM_PYTEST) --doctest-glob='*.md' docs/tools/ibis.md docs/tools/narwhals.md
+	$(TEST_ENVIRONMENT) cargo build --release $(TEST_CONFIG) -p freestone-cli -p freestone-adbc
+	$(TEST_ENVIRONMENT) '$(ECOSYSTEM_VENV)/bin/python' -B conformance/run.py --client adbc-go --client adbc-java --client adbc-node
 
 ecosystem-venv:
 	test -x '$(ECOSYSTEM_VENV)/bin/python' || $(PYTHON) -m venv '$(ECOSYSTEM_VENV)'

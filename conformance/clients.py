@@ -321,6 +321,14 @@ class Program(Client):
         self.process.wait(30)
 
 
+def adbc_library():
+    """The path of our ADBC driver as a shared library."""
+    driver = pathlib.Path(os.environ.get("FREESTONE_ADBC_DRIVER") or TARGET / "release/libfreestone_adbc.so")
+    if not driver.is_file():
+        raise Unavailable(f"{driver} is missing: make driver, or name it by FREESTONE_ADBC_DRIVER")
+    return str(driver)
+
+
 class Go(Program):
     """Our ADBC driver in a program of Go, with Arrow's package for Go."""
 
@@ -329,14 +337,45 @@ class Go(Program):
     def __init__(self, server):
         if not shutil.which("go") or not shutil.which("cc"):
             raise Unavailable("go, or a C compiler, is not installed")
-        driver = pathlib.Path(os.environ.get("FREESTONE_ADBC_DRIVER") or TARGET / "release/libfreestone_adbc.so")
-        if not driver.is_file():
-            raise Unavailable(f"{driver} is missing: make driver, or name it by FREESTONE_ADBC_DRIVER")
+        driver = adbc_library()
         program = TARGET / "conformance-go"
         built = subprocess.run(["go", "build", "-o", program, "."], cwd=HERE / "go", capture_output=True, text=True)
         if built.returncode:
             raise Unavailable(f"the program cannot be built: {built.stderr.strip()[-300:]}")
         self.start([program, driver, server.address()])
+
+
+class Java(Program):
+    """Our ADBC driver in a program of Java, with Arrow's package for Java."""
+
+    name = "adbc-java"
+
+    def __init__(self, server):
+        if not shutil.which("java"):
+            raise Unavailable("java is not installed")
+        packages = of_maven(HERE / "java/pom.xml", CACHE.with_name("adbc-java"), ["arrow-c-data-*.jar", "jna-*.jar"])
+        self.start(
+            ["java", "-Duser.timezone=UTC", "--add-opens=java.base/java.nio=ALL-UNNAMED", "-cp", f"{packages}/*",
+             str(HERE / "java/Adbc.java"), adbc_library(), server.address()]
+        )
+
+
+class Node(Program):
+    """Our ADBC driver in a program of Node.js, with a package that calls shared libraries."""
+
+    name = "adbc-node"
+
+    def __init__(self, server):
+        if not shutil.which("npm"):
+            raise Unavailable("Node.js with npm is not installed")
+        folder = CACHE.with_name("adbc-node")
+        shutil.copytree(HERE / "node", folder, dirs_exist_ok=True)
+        # The library for this machine is a package; no install script has to run.
+        command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline"]
+        installed = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        if installed.returncode:
+            raise Unavailable(f"the packages could not be had from npm: {installed.stderr.strip()[-300:]}")
+        self.start(["node", str(folder / "adbc.mjs"), adbc_library(), server.address()])
 
 
 class Jdbc(Program):
@@ -395,14 +434,19 @@ def of_program(text):
 
 
 def drivers():
-    """The folder with the two drivers, which Maven downloads once, in the versions of pom.xml."""
-    if not list(CACHE.glob("postgresql-*.jar")) or not list(CACHE.glob("flight-sql-jdbc-driver-*.jar")):
+    """The folder with the two drivers."""
+    return of_maven(HERE / "pom.xml", CACHE, ["postgresql-*.jar", "flight-sql-jdbc-driver-*.jar"])
+
+
+def of_maven(pom, folder, patterns):
+    """The folder with the packages of a project, which Maven downloads once, in the versions of its file."""
+    if not all(list(folder.glob(pattern)) for pattern in patterns):
         if not shutil.which("mvn"):
-            raise Unavailable("mvn, which brings the drivers, is not installed")
-        command = ["mvn", "-q", "-B", "-f", HERE / "pom.xml", "dependency:copy-dependencies", f"-DoutputDirectory={CACHE}"]
+            raise Unavailable("mvn, which brings packages of Java, is not installed")
+        command = ["mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
         if subprocess.run(command, stdout=subprocess.DEVNULL).returncode:
-            raise Unavailable("the drivers could not be had from Maven")
-    return CACHE
+            raise Unavailable("the packages could not be had from Maven")
+    return folder
 
 
 def state_of(error):
@@ -434,6 +478,8 @@ PYTHON = {
 OTHERS = {
     "psql": Psql,
     "adbc-go": Go,
+    "adbc-java": Java,
+    "adbc-node": Node,
     "jdbc-postgresql": lambda server: Jdbc(server, "postgresql"),
     "jdbc-flight": lambda server: Jdbc(server, "flight"),
 }
