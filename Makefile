@@ -153,7 +153,7 @@ test-console:
 		{ echo "Chromium is missing and cannot be installed: install the package chromium, or set CHROMIUM to a browser's path"; exit 1; }
 	mkdir -p '$(CONSOLE_ENVIRONMENT)'
 	rm -rf '$(CONSOLE_ENVIRONMENT)/console/src' '$(CONSOLE_ENVIRONMENT)/console/tests' '$(CONSOLE_ENVIRONMENT)/console/dist'
-	tar --exclude=node_modules -cf - console crates/freestone-report/src/colours.css crates/freestone-report/src/formats.json | \
+	tar --exclude=node_modules -cf - console $(addprefix crates/freestone-report/src/,colours.css charts.json charts.cases.json) | \
 		tar -C '$(CONSOLE_ENVIRONMENT)' -xf -
 	cd '$(CONSOLE_ENVIRONMENT)/console' && npm ci --no-audit --no-fund && npm run types && npm test && npm run check && \
 		FREESTONE='$(FREESTONE)' npm run browser

@@ -5,7 +5,9 @@ import { init, use, type ComposeOption, type ECharts } from 'echarts/core';
 import type { BarSeriesOption, LineSeriesOption, ScatterSeriesOption } from 'echarts/charts';
 import type { GridComponentOption, LegendComponentOption, TooltipComponentOption } from 'echarts/components';
 import { CanvasRenderer } from 'echarts/renderers';
+import { tick } from './formats';
 import { colour, series } from './look';
+import { SERIES, type Axis } from './rules';
 
 use([BarChart, LineChart, ScatterChart, GridComponent, LegendComponent, TooltipComponent, DataZoomComponent, CanvasRenderer]);
 
@@ -26,11 +28,23 @@ export function axisLook() {
   };
 }
 
+/** An axis as it is drawn. With `own` ticks, they are at the points of the data. */
+export function drawn({ least, most, isLogarithmic, ticks }: Axis, own = false, text: (value: number) => string = tick) {
+  const look = axisLook();
+  const at = own ? { customValues: ticks } : {};
+  return {
+    ...look, type: isLogarithmic ? 'log' as const : 'value' as const, min: least, max: most,
+    interval: isLogarithmic ? 1 : ticks.length > 1 && !own ? ticks[1]! - ticks[0]! : undefined,
+    axisTick: { ...look.axisTick, ...at }, axisLabel: { ...look.axisLabel, ...at, formatter: text },
+    splitLine: own ? { show: false } : look.splitLine,
+  };
+}
+
 /** What all charts share. Tooltips are drawn, because markup would need inline styles. */
 export function base(): Option {
   return {
     animation: false,
-    color: [0, 1, 2, 3, 4, 5].map(series),
+    color: Array.from({ length: SERIES }, (_, at) => series(at)),
     textStyle: { fontFamily: getComputedStyle(document.body).fontFamily },
     tooltip: {
       renderMode: 'richText', confine: true, backgroundColor: colour('card'), borderColor: colour('rule'), borderWidth: 1, padding: [6, 9],

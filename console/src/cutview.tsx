@@ -2,7 +2,8 @@
 import { useCallback, useMemo, useState } from 'preact/hooks';
 import { fitted, scaleOf, Tip, useCanvas, type TipText } from './canvas';
 import { extent, greatest, hit, layersOf, pageSpans, rectangles, shows, slices, slicesMax, spans, type Layers, type Rect, type Slice } from './cut';
-import { bytes, plural, significant, thousands, ticks } from './formats';
+import { bytes, plural, significant, thousands } from './formats';
+import { ticks } from './rules';
 import type { Column, Layout, Page, ZoneRun } from './layout';
 import { colour, encodingColour, formatColour, isDark, ramp } from './look';
 import type { Zoom } from './views/layout';

@@ -1,17 +1,13 @@
-/**
- * Numbers, sizes and times as text, and steps of axes. The laboratory's report follows the same rules; the cases in
- * `crates/freestone-report/src/formats.json` are tested on both sides.
- */
+/** Numbers, sizes and times as text. Those of charts follow the rules of the laboratory's report: `rules.ts`. */
+import { decimals, tiny, units } from './rules';
 
 /** A figure with about three digits: `0.123`, `4.56`, `78.9`, `1,234`. */
 export function significant(value: number): string {
   const size = Math.abs(value);
   if (!Number.isFinite(value)) return String(value);
   if (size === 0) return '0';
-  if (size < 1) return value.toFixed(3);
-  if (size < 10) return value.toFixed(2);
-  if (size < 100) return value.toFixed(1);
-  return thousands(Math.round(value));
+  const fine = decimals.find(([below]) => size < below);
+  return fine ? fixed(value, fine[1]) : thousands(Math.sign(value) * Math.round(size));
 }
 
 /** `1234567` as `1,234,567`. */
@@ -20,23 +16,29 @@ export function thousands(value: number | bigint): string {
   return text.replace(/\B(?=(\d{3})+(?!\d))/g, ',');
 }
 
-/** The least of 1, 2, 5 times a power of ten that is not below `least`. */
-export function roundStep(least: number): number {
-  if (!(least > 0)) return 1;
-  const power = 10 ** Math.floor(Math.log10(least));
-  return [1, 2, 5, 10].map((factor) => factor * power).find((step) => step >= least * 0.999) ?? least;
+/** The value of a tick: `0.05`, `200`, `20 k`, `1 M`. */
+export function tick(value: number): string {
+  const size = Math.abs(value);
+  const large = units.find(([from]) => size >= from);
+  if (large) return `${trimmed(value / large[1])} ${large[2]}`;
+  return size > 0 && size < tiny ? value.toExponential(0) : trimmed(value);
 }
 
-/** Ticks from `low` to `high`, about `count` of them, at round numbers. */
-export function ticks(low: number, high: number, count: number): number[] {
-  if (!(high > low)) return [low];
-  const step = roundStep((high - low) / Math.max(count, 1));
-  const found = [];
-  for (let at = Math.ceil(low / step - 1e-9); at * step <= high + step * 1e-9; at++) found.push(at * step || 0);
-  return found;
+/** Three significant digits without zeros at the end. */
+function trimmed(value: number): string {
+  if (Number.isInteger(value)) return String(value);
+  const text = significant(value);
+  return text.includes('.') ? text.replace(/\.?0+$/, '') : text;
 }
 
-/** Bytes with three digits: `812 B`, `13.5 MB`; powers of 1,000, as in the report. */
+/** Decimals, with halves away from zero. */
+function fixed(value: number, places: number): string {
+  const digits = String(Math.round(Math.abs(value) * 10 ** places)).padStart(places + 1, '0');
+  const sign = value < 0 && /[1-9]/.test(digits) ? '-' : '';
+  return `${sign}${digits.slice(0, -places)}.${digits.slice(-places)}`;
+}
+
+/** Bytes with three digits: `812 B`, `13.5 MB`; powers of 1,000. */
 export function bytes(value: number | bigint): string {
   return scaled(Number(value), ['B', 'kB', 'MB', 'GB', 'TB', 'PB']);
 }

@@ -1,5 +1,6 @@
 /** Colours for canvases, which know no custom properties: those of the style sheet, as they are in the present theme. */
 import { signal } from '@preact/signals';
+import { colourOfDesign, SERIES } from './rules';
 
 export type Theme = 'system' | 'light' | 'dark';
 const KEY = 'freestone.theme';
@@ -48,14 +49,19 @@ export function isDark(): boolean {
   return theme.value === 'dark' || (theme.value === 'system' && matchMedia('(prefers-color-scheme: dark)').matches);
 }
 
-/** Series of a chart, in the order of the laboratory's report. */
+/** A colour of series of charts, by its number. */
 export function series(at: number): string {
-  return colour(`s${at % 6}`);
+  return colour(`s${at % SERIES}`);
+}
+
+/** The colour that a design has in every chart. */
+export function designColour(design: string): string {
+  return series(colourOfDesign(design) ?? colourOfDesign('auto')!);
 }
 
 /** A page format's colour is that of the design that is named after it. */
 export function formatColour(format: string): string {
-  return colour({ slotted: 'design-slotted', dense: 'design-column', pax: 'design-pax' }[format] ?? 'design-auto');
+  return designColour(format === 'dense' ? 'column' : format);
 }
 
 const ENCODINGS = ['plain', 'constant', 'bitpack', 'dictionary', 'delta', 'rle', 'fsst', 'alp', 'block', 'page_dictionary', 'dictionary_rle', 'delta_lz'];

@@ -10,6 +10,8 @@ export interface PlotChoice {
   /** Columns by position; -1 for the row's number. */
   x: number;
   y: number[];
+  /** Whether the y axis is logarithmic; by the values unless somebody chose. */
+  isLogarithmic?: boolean;
 }
 
 /** Points that are drawn; of more rows, every n-th. */

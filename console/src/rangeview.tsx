@@ -2,7 +2,8 @@
 import { useCallback, useState } from 'preact/hooks';
 import { fitted, scaleOf, Tip, useCanvas, type TipText } from './canvas';
 import { extent, spans, type Span } from './cut';
-import { count, plural, significant, ticks } from './formats';
+import { plural, tick } from './formats';
+import { ticks } from './rules';
 import type { Column, ZoneRun } from './layout';
 import { colour, ramp } from './look';
 
@@ -83,7 +84,7 @@ function drawScale(
   };
   const isTime = /^(DATE|TIMESTAMP)/i.test(column.type);
   if (/INT|DECIMAL|REAL|DOUBLE|FLOAT/i.test(column.type)) {
-    for (const tick of ticks(low, high, 4)) put(Math.abs(tick) >= 10_000 ? count(tick) : significant(tick), tick);
+    for (const at of ticks(low, high, 4)) put(tick(at), at);
   } else if (isTime && high > low) {
     for (const share of [0, 0.25, 0.5, 0.75, 1]) {
       const at = low + (high - low) * share;

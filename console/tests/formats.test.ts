@@ -1,12 +1,5 @@
-import { describe, expect, test } from 'vitest';
-import shared from '../../crates/freestone-report/src/formats.json';
-import { bytes, count, duration, percent, plural, roundStep, significant, thousands, ticks } from '../src/formats';
-
-describe('what the report and the console share', () => {
-  test.each(shared.significant)('significant(%s) is %s', (value, text) => expect(significant(value as number)).toBe(text));
-  test.each(shared.thousands)('thousands(%s) is %s', (value, text) => expect(thousands(value as number)).toBe(text));
-  test.each(shared.round_step)('the step for %s is %s', (least, step) => expect(roundStep(least as number)).toBeCloseTo(step as number, 9));
-});
+import { expect, test } from 'vitest';
+import { bytes, count, duration, percent, plural, thousands } from '../src/formats';
 
 test('integers beyond doubles keep their digits', () => expect(thousands(9007199254740993n)).toBe('9,007,199,254,740,993'));
 
@@ -15,9 +8,3 @@ test.each([[7, '7'], [1500, '1.50 k'], [600_572, '601 k'], [0.25, '0.25']])('cou
 test.each([[0.02, '20 µs'], [12.34, '12.3 ms'], [999.6, '1.00 s'], [4560, '4.56 s'], [200_000, '3 min 20 s']])('%s ms', (value, text) => expect(duration(value)).toBe(text));
 test.each([[0, '0 %'], [0.014, '1.4 %'], [0.855, '86 %'], [0.997, '99.7 %'], [1, '100 %']])('share %s', (value, text) => expect(percent(value)).toBe(text));
 test('one row and two rows', () => expect([plural(1, 'row'), plural(2000, 'row')]).toEqual(['1 row', '2,000 rows']));
-
-test('ticks are round and inside', () => {
-  expect(ticks(0, 100, 4)).toEqual([0, 50, 100]);
-  expect(ticks(-30, 12, 4)).toEqual([-20, 0]);
-  expect(ticks(5, 5, 4)).toEqual([5]);
-});

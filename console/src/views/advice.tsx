@@ -4,7 +4,7 @@ import { ask, giveUp, identifier, literal, type Row } from '../ask';
 import { shapeOf } from '../design';
 import { bytes, duration, percent, plural, significant, thousands } from '../formats';
 import { readColumns, readStored, type Column, type Stored } from '../layout';
-import { colour, themed } from '../look';
+import { colour, designColour, themed } from '../look';
 import { compared, timed, workOf, type Timing, type Work } from '../measure';
 import { Dialog, Plain, Problem } from '../parts';
 import { go, mayWrite, place, tell } from '../state';
@@ -321,7 +321,7 @@ function Picture({ title, design, size, most, columns }: { title: string; design
           {shape.groups.map((group, at) => (
             <div key={at} class="group" style={{ flexGrow: group.reduce((sum, name) => sum + share(name), 0) * 1000 }}>
               {group.map((name) => (
-                <i key={name} style={{ flexGrow: share(name) * 1000, background: first.includes(name) ? colour('best') : group.length > 1 ? colour('design-row') : colour('design-column'), opacity: first.includes(name) ? 1 : 0.75 }} title={`${name}, ${bytes(share(name) * size)}`}>
+                <i key={name} style={{ flexGrow: share(name) * 1000, background: first.includes(name) ? colour('best') : group.length > 1 ? designColour('row') : designColour('column'), opacity: first.includes(name) ? 1 : 0.75 }} title={`${name}, ${bytes(share(name) * size)}`}>
                   {share(name) * height > 14 ? name : ''}
                 </i>
               ))}

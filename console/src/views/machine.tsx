@@ -2,10 +2,11 @@
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { ask } from '../ask';
 import { ChartView, type ChartKit } from '../chartview';
-import { bytes, count, significant, thousands } from '../formats';
-import { series } from '../look';
+import { bytes, significant, thousands, tick } from '../formats';
+import { colour, series } from '../look';
 import { Plain, Problem } from '../parts';
 import { charts, gathered, type Curve, type Figure } from '../profile';
+import { axisName, axisOfPoints, axisOfValues, strokes, type Axis } from '../rules';
 import { place } from '../state';
 
 const COLUMNS = ['topic', 'name', 'value', 'low', 'high', 'unit', 'reported'];
@@ -88,35 +89,43 @@ function titleOf(group: Curve[]): string {
 
 const seriesName = (curve: Curve) => (curve.topic === 'kernel' ? curve.name.replace(/^\w+ (\S+) \w+$/, '$1') : curve.name.replace(/^(sequential|random) /, ''));
 
+/** The axes of curves, by the rules of the laboratory's report. */
+function axesOf(group: Curve[]): { x: Axis; y: Axis } {
+  const points = group.flatMap((curve) => curve.points);
+  const x = [...new Set(points.map((point) => point.x))].sort((a, b) => a - b);
+  return { x: axisOfPoints(x), y: axisOfValues(points.flatMap(({ value, low, high }) => [value, low, high])) };
+}
+
 function CurveChart({ group }: { group: Curve[] }) {
   const title = titleOf(group);
-  const option = useMemo(() => (kit: ChartKit) => optionOf(kit, group), [group]);
+  const axes = useMemo(() => axesOf(group), [group]);
+  const option = useMemo(() => (kit: ChartKit) => optionOf(kit, group, axes), [group, axes]);
   return (
     <figure>
-      <figcaption><b>{title}</b> <span class="soft">{group[0]!.unit || 'factor'}, by {group[0]!.x}</span></figcaption>
+      <figcaption><b>{title}</b> <span class="soft">{axisName(group[0]!.unit || 'factor', axes.y)}, by {axisName(group[0]!.x, axes.x)}</span></figcaption>
       <ChartView label={`${title}: ${group.map((curve) => `${seriesName(curve)} from ${significant(curve.points[0]!.value)} to ${significant(curve.points.at(-1)!.value)} ${curve.unit}`).join('; ')}`} option={option} height={230} />
     </figure>
   );
 }
 
-function optionOf(kit: ChartKit, group: Curve[]): ReturnType<ChartKit['base']> {
-  const look = kit.axisLook();
-  const x = group.flatMap((curve) => curve.points.map((point) => point.x));
-  const isWide = Math.min(...x) > 0 && Math.max(...x) / Math.min(...x) >= 30;
-  const isBytes = /bytes/.test(group[0]!.x);
-  const number = (value: number) => (value >= 1000 ? count(value) : String(Number(value.toPrecision(3))));
+function optionOf(kit: ChartKit, group: Curve[], axes: { x: Axis; y: Axis }): ReturnType<ChartKit['base']> {
+  const names = group.map(seriesName);
+  const lines = strokes(names);
   return {
     ...kit.base(),
     grid: { left: 52, right: 18, top: group.length > 1 ? 40 : 14, bottom: 26 },
-    legend: group.length > 1 ? { type: 'plain', top: 0, left: 0, itemWidth: 14, itemHeight: 8, itemGap: 8, textStyle: { color: look.axisLabel.color, fontSize: 11 } } : undefined,
-    xAxis: { type: isWide ? 'log' : 'value', scale: true, ...look, splitLine: { show: false }, axisLabel: { ...look.axisLabel, formatter: (value: number) => (isBytes ? bytes(value) : number(value)) } },
-    yAxis: { type: 'value', ...look, axisLabel: { ...look.axisLabel, formatter: number } },
+    legend: group.length > 1 ? { type: 'plain', top: 0, left: 0, itemWidth: 14, itemHeight: 8, itemGap: 8, textStyle: { color: colour('soft'), fontSize: 11 } } : undefined,
+    xAxis: kit.drawn(axes.x, true, /bytes/.test(group[0]!.x) ? bytes : tick),
+    yAxis: kit.drawn(axes.y),
     series: group.flatMap((curve, at) => [
       ...(['low', 'high'] as const).map((end) => ({
-        type: 'line' as const, name: seriesName(curve), data: curve.points.map((point) => [point.x, point[end]]), showSymbol: false, silent: true,
-        color: series(at), lineStyle: { width: 1, opacity: 0.4 }, tooltip: { show: false },
+        type: 'line' as const, name: names[at], data: curve.points.map((point) => [point.x, point[end]]), showSymbol: false, silent: true,
+        color: series(lines[at]!.colour), lineStyle: { width: 1, opacity: 0.4 }, tooltip: { show: false },
       })),
-      { type: 'line' as const, name: seriesName(curve), data: curve.points.map((point) => [point.x, point.value]), symbolSize: 5, color: series(at), lineStyle: { width: 1.8 } },
+      {
+        type: 'line' as const, name: names[at], data: curve.points.map((point) => [point.x, point.value]), symbolSize: 5, color: series(lines[at]!.colour),
+        lineStyle: { width: 1.8, type: lines[at]!.stroke },
+      },
     ]),
   };
 }

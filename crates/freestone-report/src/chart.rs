@@ -1,11 +1,13 @@
 //! Charts as inline SVG. Colours are custom properties of the page, so that charts follow the reader's light or dark
-//! mode.
+//! mode. What the console's charts have in common with them is in [`crate::rules`] and [`crate::axis`].
 
 use std::fmt::Write;
 
+use crate::axis::{Axis, ends};
 use crate::csv;
-use crate::findings::{Bar, BarGroup, Bars, Lines, PUBLISHED, Series, StackGroup, Stacks, significant};
+use crate::findings::{Bar, BarGroup, Bars, Lines, PUBLISHED, Series, StackGroup, Stacks};
 use crate::page::escape;
+use crate::rules::{colour_of_design, significant, strokes, tick};
 
 const BAR_HEIGHT: f64 = 18.0;
 const BAR_GAP: f64 = 7.0;
@@ -213,24 +215,6 @@ fn caption(title: &str, csv: &str) -> String {
     )
 }
 
-/// The number of colours of the page for series.
-const COLOURS: usize = 8;
-
-/// The colour that a storage design has in every chart.
-fn colour_of_design(label: &str) -> Option<usize> {
-    let first = label.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or("");
-    match first {
-        // Super tuples are the row design.
-        "row" | "rows" | "super" | "freestone" => Some(0),
-        "column" | "columns" => Some(1),
-        "groups" => Some(2),
-        "pax" => Some(3),
-        "auto" => Some(4),
-        "slotted" => Some(5),
-        _ => None,
-    }
-}
-
 /// The classes of each line: a design has its colour, and others have what is free. Further lines of one colour are dashed. A
 /// paper's own line has the colour of the measured one.
 fn colours(series: &[Series]) -> Vec<String> {
@@ -250,19 +234,12 @@ fn colours(series: &[Series]) -> Vec<String> {
 }
 
 fn colours_of_measured(series: &[Series]) -> Vec<String> {
-    let designs: Vec<Option<usize>> = series.iter().map(|series| colour_of_design(&series.label)).collect();
-    let mut free = (0..COLOURS).filter(|colour| !designs.contains(&Some(*colour))).cycle();
-    let mut used = [0; COLOURS];
-    let class = |design: Option<usize>| {
-        let colour = design.or_else(|| free.next()).unwrap_or(0);
-        used[colour] += 1;
-        match used[colour] {
-            1 => format!("s{colour}"),
-            2 => format!("s{colour} dashed"),
-            _ => format!("s{colour} dotted"),
-        }
+    let labels: Vec<&str> = series.iter().map(|series| series.label.as_str()).collect();
+    let class = |(colour, stroke): (usize, &str)| match stroke {
+        "solid" => format!("s{colour}"),
+        _ => format!("s{colour} {stroke}"),
     };
-    designs.iter().copied().map(class).collect()
+    strokes(&labels).into_iter().map(class).collect()
 }
 
 const LINE_HEIGHT: f64 = 15.0;
@@ -289,72 +266,6 @@ fn wrapped(label: &str) -> Vec<String> {
 
 fn chars(text: &str) -> f64 {
     text.chars().count() as f64
-}
-
-/// A scale: linear from `least` to `most`, or by powers.
-#[derive(Debug, Clone, PartialEq)]
-struct Axis {
-    least: f64,
-    most: f64,
-    is_logarithmic: bool,
-    ticks: Vec<f64>,
-}
-
-/// Positive values whose greatest is at least this multiple of their least are drawn on a logarithmic scale.
-const DECADES: f64 = 100.0;
-
-fn spans_decades(least: f64, most: f64) -> bool {
-    least > 0.0 && most >= least * DECADES
-}
-
-impl Axis {
-    /// From 0, or a round number below negative data, to a round number above the data; or from power to power.
-    fn of_values(least: f64, most: f64) -> Axis {
-        if spans_decades(least, most) {
-            let ticks = powers(least, most);
-            let [first, last] = [ticks.first(), ticks.last()].map(|end| end.copied().unwrap_or(1.0));
-            return Axis { least: first, most: last, is_logarithmic: true, ticks };
-        }
-        let (least, most) = (least.min(0.0), most.max(f64::MIN_POSITIVE));
-        let step = round_step((most - least) / 4.0);
-        let [first, last] = [(least / step).floor(), (most / step).ceil()];
-        let ticks = (first as i64..=last as i64).map(|tick| tick as f64 * step).collect();
-        Axis { least: first * step, most: last * step, is_logarithmic: false, ticks }
-    }
-
-    /// From 0 or the least of the points to the greatest, with a tick at each point.
-    fn of_points(points: &[f64]) -> Axis {
-        let [least, most] = ends(points.iter().copied());
-        let is_logarithmic = spans_decades(least, most);
-        let least = if is_logarithmic { least } else { least.min(0.0) };
-        let most = if most > least { most } else { least + 1.0 };
-        Axis { least, most, is_logarithmic, ticks: points.to_vec() }
-    }
-
-    /// The position of a value, from 0 to 1.
-    fn share(&self, value: f64) -> f64 {
-        match self.is_logarithmic {
-            true => (value.max(self.least) / self.least).ln() / (self.most / self.least).ln(),
-            false => (value - self.least) / (self.most - self.least),
-        }
-    }
-
-    fn label(&self, label: &str) -> String {
-        if self.is_logarithmic { format!("{label} (logarithmic)") } else { label.to_owned() }
-    }
-}
-
-/// The least and the greatest of finite values.
-fn ends(values: impl Iterator<Item = f64>) -> [f64; 2] {
-    let finite = values.filter(|value| value.is_finite());
-    let (least, most) = finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), value| (a.min(value), b.max(value)));
-    if least <= most { [least, most] } else { [0.0, 1.0] }
-}
-
-/// The powers of ten around positive values, of which there are at least three.
-fn powers(least: f64, most: f64) -> Vec<f64> {
-    let (first, last) = (least.log10().floor() as i32, most.log10().ceil() as i32);
-    (first..=last).map(|power| 10f64.powi(power)).collect()
 }
 
 /// The scales of a line chart.
@@ -408,7 +319,7 @@ impl Plot {
                 self.right(),
                 Self::LEFT - 6.0,
                 y + 4.0,
-                short(*value)
+                tick(*value)
             );
         }
         self.x_ticks(out);
@@ -425,7 +336,7 @@ impl Plot {
 
     /// The values at the x axis. A label that would touch the previous or the last one is omitted.
     fn x_ticks(&self, out: &mut String) {
-        let half = |value: f64| chars(&short(value)) * TICK_CHAR / 2.0;
+        let half = |value: f64| chars(&tick(value)) * TICK_CHAR / 2.0;
         let last = self.x.ticks.last().copied().unwrap_or(0.0);
         let last_from = self.x(last) - half(last);
         let mut free = f64::MIN;
@@ -434,7 +345,7 @@ impl Plot {
             if x - half < free || (*value != last && x + half + 6.0 > last_from) {
                 continue;
             }
-            let (y, text) = (Self::BOTTOM + 16.0, short(*value));
+            let (y, text) = (Self::BOTTOM + 16.0, tick(*value));
             let _ = write!(out, "<text class=\"tick\" x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{text}</text>");
             free = x + half + 6.0;
         }
@@ -506,32 +417,6 @@ impl Plot {
     }
 }
 
-/// The smallest of 1, 2, 5 times a power of ten that is not below `least`.
-fn round_step(least: f64) -> f64 {
-    let power = 10f64.powf(least.log10().floor());
-    [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power).into_iter().find(|step| *step >= least * 0.999).unwrap_or(least)
-}
-
-/// A tick's value: `0.05`, `200`, `20 k`, `1 M`.
-fn short(value: f64) -> String {
-    match value.abs() {
-        size if size >= 1e9 => format!("{} G", trimmed(value / 1e9)),
-        size if size >= 1e6 => format!("{} M", trimmed(value / 1e6)),
-        size if size >= 1e4 => format!("{} k", trimmed(value / 1e3)),
-        size if size > 0.0 && size < 1e-3 => format!("{value:.0e}"),
-        _ => trimmed(value),
-    }
-}
-
-/// Three significant digits without zeros at the end.
-fn trimmed(value: f64) -> String {
-    if value == value.round() {
-        return format!("{value:.0}");
-    }
-    let text = significant(value);
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -595,7 +480,10 @@ mod tests {
         assert!(!Plot::of(&narrow).x.is_logarithmic && !Plot::of(&narrow).y.is_logarithmic);
         let wide = chart(&[10.0, 100.0, 1000.0], vec![Series::new("a", vec![0.02, 1.0, 40.0])]);
         let plot = Plot::of(&wide);
-        assert_eq!(plot.y.ticks.iter().map(|tick| short(*tick)).collect::<Vec<_>>(), ["0.01", "0.1", "1", "10", "100"]);
+        assert_eq!(
+            plot.y.ticks.iter().map(|value| tick(*value)).collect::<Vec<_>>(),
+            ["0.01", "0.1", "1", "10", "100"]
+        );
         assert!((plot.x(100.0) - (plot.x(10.0) + plot.x(1000.0)) / 2.0).abs() < 1e-9, "powers have equal distances");
         assert!(lines(&wide).contains("x (logarithmic)") && lines(&wide).contains("y (logarithmic)"));
         let dense = chart(&[1.0, 90.0, 98.0, 100.0], vec![Series::new("a", vec![1.0; 4])]);
@@ -665,16 +553,5 @@ mod tests {
         let svg = stacks(&chart);
         assert_eq!(svg.matches("<rect class=\"part").count(), 4);
         assert!(svg.contains(">3.00 ms<") && svg.contains(">0.750 ms<") && svg.contains("&lt;rest&gt;"), "{svg}");
-    }
-
-    /// The cases that the console's page is tested with, too.
-    #[test]
-    fn steps_are_round() {
-        let cases: serde_json::Value = serde_json::from_str(include_str!("formats.json")).expect("valid JSON");
-        let steps = cases["round_step"].as_array().expect("cases of steps");
-        for (least, step) in steps.iter().filter_map(|case| Some((case[0].as_f64()?, case[1].as_f64()?))) {
-            assert!((round_step(least) - step).abs() < 1e-9, "{least}");
-        }
-        assert!(!steps.is_empty());
     }
 }

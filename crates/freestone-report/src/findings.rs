@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::host::Host;
+pub use crate::rules::{significant, thousands};
 
 /// The results of one run of an experiment or of the demo.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -338,31 +339,6 @@ pub fn milliseconds(values: &[f64]) -> impl Iterator<Item = Cell> + '_ {
     values.iter().map(move |value| Cell { text: significant(*value), best: *value <= best * (1.0 + TIE) })
 }
 
-/// A number with about three significant digits and separators of thousands.
-pub fn significant(value: f64) -> String {
-    match value.abs() {
-        0.0 => "0".into(),
-        size if size < 1.0 => format!("{value:.3}"),
-        size if size < 10.0 => format!("{value:.2}"),
-        size if size < 100.0 => format!("{value:.1}"),
-        _ => thousands(value.round() as i128),
-    }
-}
-
-/// `1234567` as `1,234,567`.
-pub fn thousands(number: impl Into<i128>) -> String {
-    let number: i128 = number.into();
-    let digits = number.unsigned_abs().to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    if number < 0 { format!("-{text}") } else { text }
-}
-
 /// Bytes in millions.
 pub fn megabytes(bytes: u64) -> String {
     format!("{} MB", significant(bytes as f64 / 1e6))
@@ -371,20 +347,6 @@ pub fn megabytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// The cases that the console's page is tested with, too.
-    #[test]
-    fn figures_are_short_and_readable() {
-        let cases: serde_json::Value = serde_json::from_str(include_str!("formats.json")).expect("valid JSON");
-        let of = |name: &str| cases[name].as_array().cloned().expect("cases of each format");
-        for case in of("significant") {
-            assert_eq!(Some(significant(case[0].as_f64().expect("a number")).as_str()), case[1].as_str());
-        }
-        for case in of("thousands") {
-            assert_eq!(Some(thousands(case[0].as_i64().expect("a number")).as_str()), case[1].as_str());
-        }
-        assert_eq!((significant(1.2345), significant(12.345)), ("1.23".into(), "12.3".into()));
-    }
 
     #[test]
     fn the_least_time_of_a_row_is_marked() {

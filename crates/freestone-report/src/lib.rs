@@ -10,12 +10,14 @@
 #![warn(missing_docs, clippy::missing_errors_doc)]
 #![cfg_attr(not(test), warn(clippy::unwrap_used, clippy::dbg_macro, clippy::todo, clippy::unimplemented))]
 
+mod axis;
 pub mod calibration;
 mod chart;
 mod csv;
 pub mod findings;
 mod host;
 pub mod page;
+mod rules;
 pub mod terminal;
 
 pub use host::Host;
