@@ -28,6 +28,7 @@ from ibis.backends import (
 )
 from ibis.backends.sql import SQLBackend
 from ibis.backends.sql.compilers.base import C
+from ibis.expr.operations.udf import InputType
 
 from . import files
 from .compiler import compiler
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 
 #: The schema of temporary tables and views.
 TEMPORARY = "pg_temp"
+#: How `freestone` calls functions in Python of each kind: for each row, or for each batch of rows.
+BODIES = {InputType.PYTHON: "native", InputType.PYARROW: "arrow"}
 
 
 class Backend(
@@ -82,6 +85,8 @@ class Backend(
         self.con = con
         # The names of Arrow data that statements read as tables.
         self._registered: set[str] = set()
+        # The functions in Python that statements can call, by name.
+        self._functions: dict[str, type[ops.ScalarUDF]] = {}
 
     def _from_url(self, url: ParseResult, **options: Any) -> Backend:
         """``freestone://`` and a path is a folder; with a host and a port, it is a server."""
@@ -275,6 +280,27 @@ class Backend(
         self.con.register(op.name, data)
         self._registered.add(op.name)
         weakref.finalize(op, _forget, self.con, self._registered, op.name)
+
+    # Functions in Python
+
+    def _register_udfs(self, expr: ir.Expr) -> None:
+        """Adds the functions in Python that an expression calls to the connection."""
+        for node in expr.op().find(ops.ScalarUDF):
+            function, kind = type(node), node.__input_type__
+            if kind is InputType.BUILTIN or self._functions.get(function.__name__) is function:
+                continue
+            if kind not in BODIES:
+                raise exc.UnsupportedOperationError(f"functions of {kind.name.lower()} are not supported: write ibis.udf.scalar.pyarrow")
+            self._add_function(function.__name__, node)
+            self._functions[function.__name__] = function
+
+    def _add_function(self, name: str, node: ops.ScalarUDF) -> None:
+        mapper = self.compiler.type_mapper
+        if name in self._functions:
+            self.con.remove_function(name)
+        parameters = [mapper.to_string(parameter.annotation.pattern.dtype) for parameter in node.__signature__.parameters.values()]
+        options = {"type": BODIES[node.__input_type__], **node.__config__}
+        self.con.create_function(name, node.__func__, parameters, mapper.to_string(node.dtype), **options)
 
     # Files
 

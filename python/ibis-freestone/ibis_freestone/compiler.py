@@ -18,6 +18,19 @@ from .types import FreestoneType
 #: Functions that make a timestamp of a number of units since 1970.
 EPOCHS = {"s": "to_timestamp", "ms": "make_timestamp_ms", "us": "make_timestamp", "ns": "make_timestamp_ns"}
 
+#: The parts of a URL, each as a pattern whose group is the part, after RFC 3986, appendix B.
+SCHEME, AUTHORITY, PATH = r"^(?:[^:/?#]+:)?", r"(?://[^/?#]*)?", r"[^?#]*"
+URL_PARTS = {
+    ops.ExtractProtocol: r"^([^:/?#]+):",
+    ops.ExtractAuthority: rf"{SCHEME}//([^/?#]*)",
+    ops.ExtractUserInfo: rf"{SCHEME}//([^/?#@]*)@",
+    ops.ExtractHost: rf"{SCHEME}//(?:[^/?#@]*@)?(\[[^\]]*\]|[^/?#:]*)",
+    ops.ExtractFile: rf"{SCHEME}{AUTHORITY}([^#]*)",
+    ops.ExtractPath: rf"{SCHEME}{AUTHORITY}([^?#]*)",
+    ops.ExtractFragment: r"#(.*)",
+}
+QUERY = rf"{SCHEME}{AUTHORITY}{PATH}\?([^#]*)"
+
 #: Hash functions that give hexadecimal digits.
 DIGESTS = ("md5", "sha1", "sha256")
 
@@ -95,6 +108,22 @@ class FreestoneCompiler(DuckDBCompiler):
 
     def visit_HashBytes(self, op: ops.HashBytes, *, arg: Any, how: str) -> sge.Expression:
         return self.f.unhex(self.visit_HexDigest(op, arg=arg, how=how))
+
+    def _url_part(self, op: ops.ExtractURLField, *, arg: Any) -> sge.Expression:
+        return self._extracted(arg, sge.convert(URL_PARTS[type(op)]))
+
+    visit_ExtractProtocol = visit_ExtractAuthority = visit_ExtractUserInfo = visit_ExtractHost = _url_part
+    visit_ExtractFile = visit_ExtractPath = visit_ExtractFragment = _url_part
+
+    def visit_ExtractQuery(self, op: ops.ExtractQuery, *, arg: Any, key: Any) -> sge.Expression:
+        query = self._extracted(arg, sge.convert(QUERY))
+        if key is None:
+            return query
+        return self._extracted(query, self.f.concat("(?:^|&)", self.f.regexp_escape(key), "=([^&]*)"))
+
+    def _extracted(self, text: Any, pattern: Any) -> sge.Expression:
+        """The group of a pattern in a text."""
+        return self.f.anon.regexp_extract(text, pattern, 1)
 
     def visit_ArrayStringJoin(self, op: ops.ArrayStringJoin, *, arg: Any, sep: Any) -> sge.Expression:
         # Without items, Ibis expects NULL, and SQL gives the empty text.

@@ -226,3 +226,46 @@ def test_cache(con, table):
 def test_rename_table(con, table):
     con.rename_table("t", "u")
     assert con.list_tables() == ["u"]
+
+
+def test_functions_in_python(con, table):
+    @ibis.udf.scalar.python
+    def twice(a: int) -> int:
+        return a * 2
+
+    @ibis.udf.scalar.pyarrow
+    def length(text: str) -> int:
+        import pyarrow.compute
+
+        return pyarrow.compute.utf8_length(text)
+
+    assert table.mutate(n=twice(table.a)).n.sum().execute() == 12
+    assert table.mutate(n=length(table.b)).order_by("a").n.to_pyarrow().to_pylist() == [1, None, 1]
+    assert table.filter(twice(table.a) > 3).count().execute() == 2, "the same function again"
+
+    @ibis.udf.scalar.python(null_handling="special")
+    def shown(text: str) -> str:
+        return text or "none"
+
+    assert sorted(table.mutate(s=shown(table.b)).s.to_pyarrow().to_pylist()) == ["none", "x", "y"]
+
+    @ibis.udf.scalar.pandas
+    def series(a: int) -> int:
+        return a
+
+    with pytest.raises(exc.UnsupportedOperationError, match="ibis.udf.scalar.pyarrow"):
+        table.mutate(n=series(table.a)).execute()
+
+
+@pytest.mark.parametrize(
+    "url, parts",
+    [
+        ("https://ann:pw@host.org:80/a/b.html?x.y=1&z=2#end", ["https", "ann:pw@host.org:80", "ann:pw", "host.org", "/a/b.html", "1"]),
+        ("http://[::1]:80?x.y=3", ["http", "[::1]:80", "", "[::1]", "", "3"]),
+        ("/only/path?xzy=4", ["", "", "", "", "/only/path", ""]),
+    ],
+)
+def test_parts_of_urls(con, url, parts):
+    text = ibis.literal(url)
+    fields = [text.protocol(), text.authority(), text.userinfo(), text.host(), text.path(), text.query("x.y")]
+    assert [con.execute(field) for field in fields] == parts
