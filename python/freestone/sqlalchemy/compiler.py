@@ -28,14 +28,6 @@ class FreestoneCompiler(PGCompiler):
         kw["eager_grouping"] = True
         return str(self._generate_generic_binary(binary, " ->> " if _cast_applied else " -> ", **kw))
 
-    def fetch_clause(self, select: Any, **kw: Any) -> str:  # type: ignore[override]
-        """FETCH, as LIMIT, because FETCH takes numbers only."""
-        if any(select._fetch_clause_options.values()):
-            raise exc.CompileError("Freestone has no FETCH with PERCENT or WITH TIES")
-        offset = select._offset_clause
-        text = f"\n LIMIT {self.process(select._fetch_clause, **kw)}"
-        return text if offset is None else f"{text} OFFSET {self.process(offset, **kw)}"
-
     def visit_frame_clause(self, frameclause: Any, **kw: Any) -> Any:
         """The frame of a window, whose offsets are numbers and no parameters."""
         return super().visit_frame_clause(frameclause, **{**kw, "literal_execute": True})  # type: ignore[no-untyped-call]
