@@ -11,6 +11,7 @@ import sqlglot.expressions as sge
 from ibis.backends.sql import compilers
 from ibis.backends.sql.compilers.base import NULL
 from ibis.backends.sql.compilers.duckdb import DuckDBCompiler
+from ibis.backends.sql.rewrites import split_select_distinct_with_order_by
 
 from .dialect import Freestone
 from .types import FreestoneType
@@ -42,6 +43,9 @@ class FreestoneCompiler(DuckDBCompiler):
 
     dialect = Freestone
     type_mapper = FreestoneType
+
+    # A query with DISTINCT is ordered by columns of its result, as in PostgreSQL.
+    post_rewrites = (split_select_distinct_with_order_by,)
 
     # The methods of these are inherited. Named again, they would replace the ones below.
     SIMPLE_OPS = {}
