@@ -164,6 +164,7 @@ conformance: test-python
 	$(TEST_ENVIRONMENT) '$(PYTHON_VENV)/bin/python' -B conformance/isolation.py
 	$(TEST_ENVIRONMENT) '$(PYTHON_VENV)/bin/python' -B conformance/histories.py --seconds 60 --kills 6
 	$(TEST_ENVIRONMENT) '$(PYTHON_VENV)/bin/python' -B conformance/pgbench.py
+	$(TEST_ENVIRONMENT) '$(PYTHON_VENV)/bin/python' -B conformance/stores.py
 
 lint: format-check python-check shape-check clippy
 
