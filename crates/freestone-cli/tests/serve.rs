@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -28,7 +28,13 @@ struct Server {
 impl Server {
     /// Starts a server and waits until it has printed `addresses` addresses.
     fn start(arguments: &[&str], addresses: usize) -> Server {
-        let mut child = command(&[&["serve"], arguments].concat()).spawn().expect("the binary starts");
+        Server::start_in(&[], arguments, addresses)
+    }
+
+    /// The same with more environment variables.
+    fn start_in(environment: &[(&str, &str)], arguments: &[&str], addresses: usize) -> Server {
+        let mut command = command(&[&["serve"], arguments].concat());
+        let mut child = command.envs(environment.iter().copied()).spawn().expect("the binary starts");
         let stderr = BufReader::new(child.stderr.take().expect("a pipe"));
         let mut server = Server { child, stderr, addresses: vec![], password: None };
         while server.addresses.len() < addresses {
@@ -293,6 +299,67 @@ fn metrics_are_prometheus_text() {
 }
 
 /// The answer of the server to a request for its metrics.
+/// Accepts traces, and gives the bytes of each request.
+fn collector() -> (String, Receiver<Vec<u8>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let (sender, requests) = channel();
+    spawn(move || {
+        for stream in listener.incoming() {
+            let mut reader = BufReader::new(stream.expect("a connection"));
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).is_ok_and(|read| read > 0) {}
+            let head = head.to_lowercase();
+            let length = head.split("content-length: ").nth(1).and_then(|rest| rest.lines().next()).expect("a length");
+            let mut body = vec![0; length.parse().expect("a number")];
+            reader.read_exact(&mut body).expect("a body");
+            let answer = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+            reader.get_mut().write_all(answer).expect("an answer");
+            if sender.send([head.as_bytes(), &body].concat()).is_err() {
+                return;
+            }
+        }
+    });
+    (url, requests)
+}
+
+#[test]
+fn statements_are_traced_without_their_texts() {
+    let (url, requests) = collector();
+    let environment = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", url.as_str()),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20token"),
+        ("OTEL_SERVICE_NAME", "shop"),
+    ];
+    let server = Server::start_in(&environment, &["--pg", "127.0.0.1:0", "--no-auth"], 1);
+    let mut stream = log_in(&server);
+    query(&mut stream, "CREATE TABLE hidden (name VARCHAR)");
+    query(&mut stream, "INSERT INTO hidden VALUES ('literal')");
+    query(&mut stream, "SELECT name FROM hidden WHERE name = 'literal'");
+    query(&mut stream, "SELECT no_such_column FROM hidden");
+    drop(stream);
+    // What waits is sent before the server ends.
+    assert_eq!(server.terminate(), Some(0));
+    let sent: Vec<u8> = requests.try_iter().flatten().collect();
+    let has = |part: &str| sent.windows(part.len()).any(|window| window == part.as_bytes());
+    assert!(has("post /v1/traces") && has("authorization: bearer token"));
+    for part in ["shop", "CREATE", "INSERT", "SELECT", "plan", "run", "db.operation.name", "error.type", "42703"] {
+        assert!(has(part), "{part} is missing in {}", text(&sent));
+    }
+    for part in ["hidden", "literal", "no_such_column"] {
+        assert!(!has(part), "{part} is in {}", text(&sent));
+    }
+}
+
+#[test]
+fn wrong_settings_of_traces_are_errors_before_anything_listens() {
+    let protocol = [("OTEL_TRACES_EXPORTER", "otlp"), ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")];
+    let output = command(&["serve", "--no-auth"]).envs(protocol).output().expect("the binary starts");
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains("OTEL_EXPORTER_OTLP_PROTOCOL") && !message.contains("listening"), "{message}");
+}
+
 fn metrics(server: &Server) -> String {
     let address = server.addresses.iter().find_map(|address| address.strip_prefix("http://")?.strip_suffix("/metrics"));
     let mut stream = TcpStream::connect(address.expect("an address")).expect("a connection");

@@ -21,6 +21,7 @@ use tokio::time::Instant;
 
 use crate::metrics::Metrics;
 use crate::shared::Shared;
+use crate::traces::Trace;
 
 /// Longer texts are parsed on the workers, because parsing them would delay other connections.
 pub(crate) const LONG_TEXT_BYTES: usize = 64 << 10;
@@ -156,7 +157,7 @@ impl Rows {
             Ok::<_, Error>(rows)
         });
         match &part {
-            Some(Ok(part)) => Metrics::add(&self.running.shared.metrics.rows, part.rows() as u64),
+            Some(Ok(part)) => self.running.sent(part.rows()),
             Some(Err(error)) => self.running.failed(error),
             None => {}
         }
@@ -181,13 +182,32 @@ struct Running {
     task: Option<AbortHandle>,
     began: Instant,
     limit: Option<Duration>,
+    /// Of a statement that is traced.
+    trace: Option<Box<Trace>>,
 }
 
 impl Running {
-    fn begin(shared: &Arc<Shared>, session: &Arc<Session>, Clock { began, limit }: Clock) -> Running {
+    fn begin(shared: &Arc<Shared>, session: &Arc<Session>, statement: &Statement, clock: Clock) -> Running {
         Metrics::add(&shared.metrics.statements, 1);
         shared.metrics.running.fetch_add(1, Ordering::Relaxed);
-        Running { shared: shared.clone(), session: session.clone(), task: None, began, limit }
+        let Clock { began, limit } = clock;
+        let trace = shared.traces.as_ref().and_then(|traces| traces.begin(&statement.text, began));
+        Running { shared: shared.clone(), session: session.clone(), task: None, began, limit, trace }
+    }
+
+    /// The statement was planned, and returns rows.
+    fn planned(&mut self) {
+        if let Some(trace) = &mut self.trace {
+            trace.planned();
+        }
+    }
+
+    /// Rows are given to the connection.
+    fn sent(&mut self, rows: usize) {
+        Metrics::add(&self.shared.metrics.rows, rows as u64);
+        if let Some(trace) = &mut self.trace {
+            trace.sent(rows);
+        }
     }
 
     /// Waits for work, up to the statement's time limit. Work that is already complete does not extend the limit.
@@ -209,7 +229,10 @@ impl Running {
         too_late(self.limit.unwrap_or_default())
     }
 
-    fn failed(&self, error: &Error) {
+    fn failed(&mut self, error: &Error) {
+        if let Some(trace) = &mut self.trace {
+            trace.failed(error.sqlstate());
+        }
         let metrics = &self.shared.metrics;
         let counter = if error.kind() == ErrorKind::Cancelled { &metrics.cancelled } else { &metrics.failed };
         Metrics::add(counter, 1);
@@ -224,6 +247,9 @@ impl Drop for Running {
         let metrics = &self.shared.metrics;
         metrics.running.fetch_sub(1, Ordering::Relaxed);
         Metrics::add(&metrics.busy_micros, self.began.elapsed().as_micros() as u64);
+        if let (Some(traces), Some(trace)) = (&self.shared.traces, self.trace.take()) {
+            traces.end(*trace);
+        }
     }
 }
 
@@ -238,9 +264,9 @@ pub(crate) async fn execute(
     if let Some(answer) = Box::pin(here(shared, session, statement, &inputs, clock)).await {
         return answer;
     }
-    let (worker, statement) = (session.clone(), statement.clone());
-    start(shared, session, clock, |begun| async move {
-        match worker.execute_with_inputs(&statement, inputs).await {
+    let (worker, given) = (session.clone(), statement.clone());
+    start(shared, session, statement, clock, |begun| async move {
+        match worker.execute_with_inputs(&given, inputs).await {
             Ok(outcome) => give(&worker, outcome, begun).await,
             Err(error) => drop(begun.send(Err(error))),
         }
@@ -259,9 +285,9 @@ pub(crate) async fn execute_stored(
     if let Some(answer) = Box::pin(here(shared, session, statement, &inputs, clock)).await {
         return answer;
     }
-    let (worker, statement) = (session.clone(), statement.clone());
-    start(shared, session, clock, |begun| async move {
-        match worker.execute_stored(&statement, inputs).await {
+    let (worker, given) = (session.clone(), statement.clone());
+    start(shared, session, statement, clock, |begun| async move {
+        match worker.execute_stored(&given, inputs).await {
             Ok(freestone::Answer::Outcome(outcome)) => give(&worker, outcome, begun).await,
             Ok(freestone::Answer::Stored(query)) => give_stored(query, begun).await,
             Err(error) => drop(begun.send(Err(error))),
@@ -284,7 +310,7 @@ async fn here(
     if outcome.is_none() && !session.knows_change(statement, inputs) {
         return None;
     }
-    let running = Running::begin(shared, session, clock);
+    let mut running = Running::begin(shared, session, statement, clock);
     let outcome = match outcome {
         Some(outcome) => outcome,
         None => {
@@ -297,6 +323,7 @@ async fn here(
         Ok(Outcome::Affected { verb, rows }) => return Some(Ok(Answer::Affected { verb, rows })),
         Ok(Outcome::Done { verb }) => return Some(Ok(Answer::Done { verb })),
         Ok(Outcome::Rows { schema, stream }) => {
+            running.planned();
             match (Outcome::Rows { schema: schema.clone(), stream }).collect().await {
                 Ok(rows) => {
                     let parts = Parts::Ready(rows.into_iter());
@@ -330,6 +357,7 @@ impl<F: Future> Future for WithRuntime<F> {
 async fn start<F>(
     shared: &Arc<Shared>,
     session: &Arc<Session>,
+    statement: &Statement,
     clock: Clock,
     work: impl FnOnce(oneshot::Sender<Result<Start>>) -> F,
 ) -> Result<Answer>
@@ -337,7 +365,7 @@ where
     F: Future<Output = ()> + Send + 'static,
 {
     let (begun, begin) = oneshot::channel();
-    let mut running = Running::begin(shared, session, clock);
+    let mut running = Running::begin(shared, session, statement, clock);
     let (work, Clock { began, limit }) = (work(begun), clock);
     let in_time = async move {
         match limit {
@@ -355,6 +383,7 @@ where
     });
     match begun {
         Ok(Start::Rows { schema, parts }) => {
+            running.planned();
             let parts = Parts::Coming(parts);
             Ok(Answer::Rows(Rows { schema, parts, sending: None, running }))
         }

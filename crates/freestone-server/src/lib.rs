@@ -32,6 +32,7 @@ mod shared;
 mod sqlstate;
 mod text_place;
 mod tls;
+mod traces;
 mod users;
 mod wire;
 

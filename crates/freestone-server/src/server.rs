@@ -9,7 +9,7 @@ use freestone::Database;
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 use crate::authority::Authority;
 use crate::descriptors;
@@ -23,6 +23,7 @@ use crate::protocol::Protocol;
 use crate::scram;
 use crate::shared::Shared;
 use crate::tls;
+use crate::traces::{self, Traces};
 use crate::users::{LONE_USER, Role, Users};
 use crate::wire::socket::{self, Socket};
 use crate::wire::{self, Wire};
@@ -45,10 +46,11 @@ pub struct Plan {
     tls: Option<Arc<rustls::ServerConfig>>,
     code: Option<Arc<OneTimeCode>>,
     more: More,
+    traces: Option<traces::Settings>,
 }
 
 impl Plan {
-    /// Checks a configuration.
+    /// Checks a configuration, and OpenTelemetry's environment variables.
     ///
     /// # Errors
     ///
@@ -81,7 +83,8 @@ impl Plan {
             _ => None,
         };
         let (users, password) = users(&options)?;
-        Ok(Plan { options, protocols, socket, metrics, users, password, tls, code, more: More::default() })
+        let traces = traces::Settings::of(|name| std::env::var(name).ok())?;
+        Ok(Plan { options, protocols, socket, metrics, users, password, tls, code, more: More::default(), traces })
     }
 
     /// The number of connections that may be logged in.
@@ -112,8 +115,17 @@ impl Plan {
         };
         descriptors::provide(self.options.limits.connections);
         let authority = Authority::new(self.users, self.options.users.clone());
-        let shared = Shared::new(database, authority, self.tls, self.options.limits, workers, self.more);
-        Ok(Server { shared, listeners, socket, metrics, password: self.password, code: self.code })
+        // Spans are sent by the runtime of the connections, which busy workers do not delay.
+        let (traces, sending) = match self.traces {
+            Some(settings) => {
+                let (traces, waiting) = Traces::new(&settings);
+                let traces = Arc::new(traces);
+                (Some(traces.clone()), Some(tokio::spawn(traces::export(traces, waiting, settings))))
+            }
+            None => (None, None),
+        };
+        let shared = Shared::new(database, authority, self.tls, self.options.limits, workers, self.more, traces);
+        Ok(Server { shared, listeners, socket, metrics, password: self.password, code: self.code, sending })
     }
 }
 
@@ -188,6 +200,8 @@ pub struct Server {
     metrics: Option<(TcpListener, SocketAddr)>,
     password: Option<String>,
     code: Option<Arc<OneTimeCode>>,
+    /// What sends traces.
+    sending: Option<JoinHandle<()>>,
 }
 
 impl Server {
@@ -210,7 +224,7 @@ impl Server {
 
     /// Serves until `stop` completes. Then running statements have some time to finish, and the others are cancelled.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let Server { shared, listeners, socket, metrics, .. } = self;
+        let Server { shared, listeners, socket, metrics, sending, .. } = self;
         let metrics = metrics.map(|(listener, _)| {
             let metrics = shared.metrics.clone();
             tokio::spawn(http::serve_metrics(listener, move || metrics.text()))
@@ -240,6 +254,10 @@ impl Server {
         watching.abort();
         if let Some(metrics) = metrics {
             metrics.abort();
+        }
+        if let (Some(traces), Some(sending)) = (&shared.traces, sending) {
+            traces.close();
+            let _ = tokio::time::timeout(Duration::from_secs(END_SECONDS), sending).await;
         }
         tracing::info!("stopped");
     }

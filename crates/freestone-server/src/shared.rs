@@ -15,6 +15,7 @@ use crate::channels::Channels;
 use crate::metrics::{Metrics, More};
 use crate::options::Limits;
 use crate::sessions::{Registered, Sessions};
+use crate::traces::Traces;
 use crate::users::Role;
 
 pub(crate) struct Shared {
@@ -34,6 +35,8 @@ pub(crate) struct Shared {
     pub sessions: Arc<Sessions>,
     pub channels: Arc<Channels>,
     pub advisory_locks: Arc<AdvisoryLocks>,
+    /// `None` if no traces are wanted.
+    pub traces: Option<Arc<Traces>>,
 }
 
 impl Shared {
@@ -44,6 +47,7 @@ impl Shared {
         limits: Limits,
         workers: Handle,
         more: More,
+        traces: Option<Arc<Traces>>,
     ) -> Arc<Self> {
         Arc::new(Shared {
             database,
@@ -58,6 +62,7 @@ impl Shared {
             sessions: Sessions::new(),
             channels: Arc::default(),
             advisory_locks: Arc::default(),
+            traces,
         })
     }
 
