@@ -489,6 +489,43 @@ fn one_object_takes_the_place_of_another() {
     assert_eq!(snapshot.users(&[new]).map(|user| user.id()).collect::<Vec<_>>(), [view, table_id(&store)]);
 }
 
+/// Two tables that one view reads are replaced at the same time.
+#[test]
+fn what_an_object_uses_is_replaced_by_several() {
+    let store = store();
+    let (mut olds, mut news, mut view) = ([0; 2], [0; 2], 0);
+    change(&store, |transaction| {
+        olds = ["f", "g"].map(|name| create(transaction, name, macro_of("1")));
+        let definition = Definition::View { query: "SELECT f() + g()".into() };
+        view = transaction.create_object("v", olds.into(), definition)?;
+        Ok(())
+    });
+    let mut open = [store.write().expect("writes"), store.write().expect("writes")];
+    for (at, transaction) in open.iter_mut().enumerate() {
+        news[at] = create(transaction, &format!("new {at}"), macro_of("2"));
+        transaction.use_instead(olds[at], news[at]).expect("uses");
+        transaction.drop_object(olds[at]).expect("drops");
+    }
+    for transaction in open {
+        transaction.commit().expect("commits");
+    }
+    let snapshot = store.snapshot().expect("one");
+    assert_eq!(snapshot.object_by_id(view).expect("there").uses, news.into());
+    assert_eq!(snapshot.users(&olds).count(), 0);
+    // What is changed besides conflicts, and so does a view that begins to use what is dropped.
+    let text = |object: &mut freestone_store::Object| object.definition = Definition::View { query: "SELECT 2".into() };
+    let (mut first, mut second) = (store.write().expect("writes"), store.write().expect("writes"));
+    first.use_instead(news[0], 7).expect("uses");
+    second.change_object(view, text).expect("changes");
+    first.commit().expect("commits");
+    assert!(second.commit().unwrap_err().to_string().contains("view v was changed"));
+    let (mut first, mut second) = (store.write().expect("writes"), store.write().expect("writes"));
+    first.change_object(view, |object| drop(object.uses.insert(news[0]))).expect("changes");
+    second.drop_object(news[0]).expect("drops");
+    first.commit().expect("commits");
+    assert!(second.commit().unwrap_err().to_string().contains("view v was created or changed"));
+}
+
 #[test]
 fn transactions_and_versions_see_their_own_catalog() {
     let store = store();

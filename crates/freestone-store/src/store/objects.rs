@@ -183,6 +183,11 @@ impl Object {
         }
     }
 
+    /// Whether another object is the same, but for what it depends on.
+    pub(super) fn is_same_but_uses(&self, other: &Object) -> bool {
+        (self.id, &self.name, self.owner, &self.definition) == (other.id, &other.name, other.owner, &other.definition)
+    }
+
     /// Whether another object is the same, but for the numbers that a sequence has given.
     pub(super) fn is_same_but_position(&self, other: &Object) -> bool {
         let mut moved = other.clone();

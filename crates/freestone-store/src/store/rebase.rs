@@ -146,16 +146,14 @@ impl<'a> Changes<'a> {
             }
             commit.push(Operation::DropObject { object: object.id });
         }
+        let mut objects = vec![];
         for (before, after) in &self.changed {
-            if now(before)? != *before {
-                return Err(changed(before));
-            }
+            objects.push(merged(before, after, now(before)?).ok_or_else(|| changed(before))?);
             if before.name != after.name {
                 check_name(states, after)?;
             }
         }
-        if !self.changed.is_empty() {
-            let objects = self.changed.iter().map(|(_, after)| after.as_ref().clone()).collect();
+        if !objects.is_empty() {
             commit.push(Operation::ReplaceObjects { objects });
         }
         for object in &self.created {
@@ -164,6 +162,20 @@ impl<'a> Changes<'a> {
         }
         Ok(())
     }
+}
+
+/// A changed object on one that others may have changed; `None` if both did more than let it depend on other things: on tables
+/// that have taken the place of those on which it depended.
+fn merged(before: &Object, after: &Object, now: &Object) -> Option<Object> {
+    if now == before {
+        return Some(after.clone());
+    }
+    let is_same = before.is_same_but_uses(after) && before.is_same_but_uses(now);
+    is_same.then(|| {
+        let kept = now.uses.iter().filter(|id| after.uses.contains(id) || !before.uses.contains(id));
+        let uses = kept.chain(after.uses.difference(&before.uses)).copied().collect();
+        Object { uses, ..after.clone() }
+    })
 }
 
 /// Checks that the name of a new object is free, or that this transaction drops or renames the object that has it.

@@ -120,8 +120,12 @@ fn check_used(states: &States<'_>) -> Result<()> {
     let is_new = |object: &Object| !object.uses.is_empty() || object.owner.is_some();
     let objects = states.all_mine.objects.all().filter(|object| states.changes_objects() && is_new(object));
     for object in objects {
-        if states.all_base.objects.get(object.id).is_none_or(|before| !is_same(object, before)) {
-            object.uses.iter().try_for_each(|id| check(*id, true))?;
+        let before = states.all_base.objects.get(object.id);
+        if before.is_none_or(|before| !is_same(object, before)) {
+            // If only what it depends on has changed, others may have changed the rest of that.
+            let known = before.filter(|before| object.is_same_but_uses(before)).map(|before| &before.uses);
+            let new = object.uses.iter().filter(|id| known.is_none_or(|known| !known.contains(id)));
+            new.copied().try_for_each(|id| check(id, true))?;
             object.owner.map_or(Ok(()), |owner| check(owner, false))?;
         }
     }
@@ -140,12 +144,14 @@ fn check_users(states: &States<'_>) -> Result<()> {
         return Ok(());
     }
     let known_uses = |table: &Table| states.base.get(&table.id).map(|before| &before.uses);
+    let has_used = |known: &BTreeSet<u64>, uses: &BTreeSet<u64>| {
+        altered.iter().filter(|id| uses.contains(id)).all(|id| known.contains(id))
+    };
     let is_known = |user: &User<'_>| match user {
-        User::Object(object) => states.all_base.objects.get(object.id).is_some_and(|before| is_same(object, before)),
-        User::Table(table) => {
-            let mut used = altered.iter().filter(|id| table.uses.contains(id));
-            known_uses(table).is_some_and(|known| used.all(|id| known.contains(id)))
-        }
+        User::Object(object) => states.all_base.objects.get(object.id).is_some_and(|before| {
+            is_same(object, before) || object.is_same_but_uses(before) && has_used(&before.uses, &object.uses)
+        }),
+        User::Table(table) => known_uses(table).is_some_and(|known| has_used(known, &table.uses)),
     };
     match states.all_now.users(&altered).find(|user| !is_known(user)) {
         Some(user) => Err(is_new(states, user.id())),
