@@ -12,7 +12,7 @@ use datafusion::functions::core::expr_fn::get_field;
 use datafusion::logical_expr::{Expr as Value, LogicalPlan, Projection};
 use freestone_sql::Span;
 use freestone_sql::tree::{
-    Assignment, Expr, ExprKind, Name, ObjectName, Query, Select, SelectItem, Table, Update, With, Write,
+    Assignment, Expr, ExprKind, Name, ObjectName, Query, Select, SelectItem, Table, Update, With, Write, each_part_mut,
 };
 use freestone_store::Snapshot;
 use freestone_store::schema::TableSchema;
@@ -32,6 +32,8 @@ pub(crate) struct Target<'w> {
     /// What the statement returns.
     pub returning: &'w [SelectItem],
     with: Option<&'w With>,
+    /// The name with its schema, if that is how expressions can write it, too.
+    written: &'w [Name],
     span: Span,
 }
 
@@ -62,8 +64,9 @@ impl<'w> Target<'w> {
         alias: Option<&'w Name>,
     ) -> Result<Target<'w>> {
         let name = planner.table_name(snapshot, table)?;
+        let written = if alias.is_none() && table.parts.len() > 1 { table.parts.as_slice() } else { &[] };
         let alias = alias.or(table.parts.last()).map_or("", |name| name.text.as_str());
-        Ok(Target { name, alias, returning: &[], with: None, span: table.span })
+        Ok(Target { name, alias, returning: &[], with: None, written, span: table.span })
     }
 
     /// A column of it.
@@ -77,8 +80,22 @@ impl<'w> Target<'w> {
     }
 
     /// A query that sees what the statement's WITH defines.
-    pub fn query(&self, select: Select) -> Box<Query> {
+    pub fn query(&self, mut select: Select) -> Box<Query> {
+        if !self.written.is_empty() {
+            let values = select.items.iter_mut().map(|item| &mut item.value).chain(&mut select.condition);
+            values.for_each(|value| each_part_mut(value, &mut |part| self.without_schema(part)));
+        }
         Box::new(Query { with: self.with.cloned(), ..trees::query_of(select) })
+    }
+
+    /// `schema.table.column` as `table.column`, because the query knows the table by its alias.
+    fn without_schema(&self, part: &mut Expr) {
+        let ExprKind::Column(name) = &mut part.kind else { return };
+        let Some((_, table)) = name.parts.split_last() else { return };
+        let is_same = |(own, given): (&Name, &Name)| own.text.eq_ignore_ascii_case(&given.text);
+        if table.len() == self.written.len() && table.iter().zip(self.written).all(is_same) {
+            name.parts.drain(..table.len() - 1);
+        }
     }
 
     /// `SELECT` without anything yet.
