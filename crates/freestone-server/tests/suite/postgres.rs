@@ -702,4 +702,30 @@ const PSQL: &[&str] = &[
      pk_table.oid INNER JOIN pg_attribute AS pk_column ON c.confrelid = pk_column.attrelid WHERE fk_ns.nspname !~ \
      '^information_schema|catalog_history|pg_' AND c.contype = 'f' AND fk_column.attnum = ANY(c.conkey) AND \
      pk_column.attnum = ANY(c.confkey)",
+    // What Grafana asks when a data source is tested, and lists in its query builder.
+    "SELECT current_setting('server_version_num')::int/100 AS version",
+    "SELECT extversion FROM pg_extension WHERE extname = 'timescaledb'",
+    "SELECT quote_ident(column_name) AS \"column\", data_type AS \"type\" FROM information_schema.columns WHERE \
+     quote_ident(table_name) = 't'",
+    // Databases and schemas as Superset lists them.
+    "SELECT datname FROM pg_database WHERE datistemplate = false",
+    "SELECT nspname FROM pg_namespace WHERE nspname NOT LIKE 'pg_%' ORDER BY nspname",
+    // Power BI: the encoding, columns, and references to a table.
+    "SELECT character_set_name FROM INFORMATION_SCHEMA.character_sets",
+    "SELECT COLUMN_NAME, ORDINAL_POSITION, IS_NULLABLE, CASE WHEN data_type LIKE '%unsigned%' THEN DATA_TYPE || ' unsigned' \
+     ELSE DATA_TYPE END AS DATA_TYPE FROM INFORMATION_SCHEMA.columns WHERE TABLE_NAME = 't' ORDER BY ORDINAL_POSITION",
+    "SELECT pk.COLUMN_NAME, fk.TABLE_NAME, fk.COLUMN_NAME, fk.ORDINAL_POSITION FROM (SELECT DISTINCT constraint_schema, \
+     unique_constraint_schema, constraint_name, unique_constraint_name FROM INFORMATION_SCHEMA.REFERENTIAL_CONSTRAINTS) c \
+     INNER JOIN INFORMATION_SCHEMA.KEY_COLUMN_USAGE fk ON c.CONSTRAINT_SCHEMA = fk.CONSTRAINT_SCHEMA AND \
+     c.CONSTRAINT_NAME = fk.CONSTRAINT_NAME INNER JOIN INFORMATION_SCHEMA.KEY_COLUMN_USAGE pk ON \
+     c.UNIQUE_CONSTRAINT_SCHEMA = pk.CONSTRAINT_SCHEMA AND c.UNIQUE_CONSTRAINT_NAME = pk.CONSTRAINT_NAME WHERE \
+     pk.TABLE_NAME = 't' AND pk.ORDINAL_POSITION = fk.ORDINAL_POSITION ORDER BY 2, 4",
+    // Types with their elements, as Npgsql reads them.
+    "SELECT n.nspname, t.oid, t.typname, t.kind, t.typnotnull, t.element FROM (SELECT t.oid, t.typnamespace, t.typname, \
+     t.typnotnull, CASE WHEN p.proname = 'array_recv' THEN 'a' ELSE t.typtype END AS kind, CASE WHEN p.proname = \
+     'array_recv' THEN t.typelem WHEN t.typtype = 'r' THEN rngsubtype WHEN t.typtype = 'm' THEN (SELECT rngtypid FROM \
+     pg_range WHERE rngmultitypid = t.oid) WHEN t.typtype = 'd' THEN t.typbasetype END AS element FROM pg_type AS t LEFT JOIN \
+     pg_class AS c ON c.oid = t.typrelid LEFT JOIN pg_proc AS p ON p.oid = t.typreceive LEFT JOIN pg_range ON \
+     pg_range.rngtypid = t.oid) AS t JOIN pg_namespace AS n ON n.oid = t.typnamespace WHERE kind IN ('b', 'r', 'm', 'e', 'd', 'a')",
+    "SELECT pg_type.oid, enumlabel FROM pg_enum JOIN pg_type ON pg_type.oid = enumtypid ORDER BY oid, enumsortorder",
 ];

@@ -29,7 +29,7 @@ use crate::type_names::type_name;
 /// The name of the schema.
 pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
 
-const TABLES: [&str; 10] = [
+const TABLES: [&str; 11] = [
     "schemata",
     "tables",
     "columns",
@@ -40,6 +40,7 @@ const TABLES: [&str; 10] = [
     "check_constraints",
     "routines",
     "sequences",
+    "character_sets",
 ];
 
 /// The schema of one statement.
@@ -79,6 +80,7 @@ impl SchemaProvider for InformationSchema {
             "check_constraints" => self.check_constraints()?,
             "routines" => self.routines()?,
             "sequences" => self.sequences()?,
+            "character_sets" => character_sets()?,
             _ => return Ok(None),
         };
         Ok(Some(Arc::new(MemTable::try_new(rows.schema(), vec![vec![rows]])?)))
@@ -116,6 +118,21 @@ fn all(text: &str, rows: usize) -> ArrayRef {
 
 fn column<T>(rows: &[T], text: impl Fn(&T) -> String) -> ArrayRef {
     texts(rows.iter().map(|row| Some(text(row))))
+}
+
+/// The one character set, as in PostgreSQL.
+fn character_sets() -> Result<RecordBatch> {
+    let none = || texts(std::iter::once(None));
+    batch(vec![
+        ("character_set_catalog", true, none()),
+        ("character_set_schema", true, none()),
+        ("character_set_name", false, all("UTF8", 1)),
+        ("character_repertoire", false, all("UCS", 1)),
+        ("form_of_use", false, all("UTF8", 1)),
+        ("default_collate_catalog", true, none()),
+        ("default_collate_schema", true, none()),
+        ("default_collate_name", true, none()),
+    ])
 }
 
 fn integers<T>(rows: &[T], number: impl Fn(&T) -> Option<i32>) -> ArrayRef {
