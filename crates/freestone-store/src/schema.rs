@@ -193,7 +193,7 @@ impl TableSchema {
     ///
     /// # Errors
     /// `Invalid`: there is no such column, or it has another type.
-    pub(crate) fn ordered_index_of(&self, name: &str, what: &str) -> Result<usize> {
+    pub fn ordered_index_of(&self, name: &str, what: &str) -> Result<usize> {
         let at = self.index_of(name)?;
         let data_type = &self.columns[at].data_type;
         if is_ordered(data_type) {

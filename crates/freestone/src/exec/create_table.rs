@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::exec::constraints::Constraints;
 use crate::exec::stored_values::{Places, check_count};
 use crate::exec::write::WriteContext;
-use crate::exec::{column_types, ddl, defaults, dml, dropping, generated_columns, row_checks, sequences};
+use crate::exec::{column_types, ddl, defaults, dml, dropping, generated_columns, implied_sort, row_checks, sequences};
 use crate::settings;
 use crate::sql::command::OptionList;
 use crate::sql::names::{self, kept_name};
@@ -60,7 +60,10 @@ pub(crate) fn create_table(
     }
     sequences::generate(transaction, &name, &mut schema, generated)?;
     check_declared(transaction, context, &scope, &schema)?;
-    let options = design_options(create, parameters.written()?.text());
+    let mut options = design_options(create, parameters.written()?.text());
+    if let Some((_, plan)) = &rows {
+        implied_sort::complete(&mut options, plan, &schema);
+    }
     let design = ddl::design(settings::default_design(context.planner().settings())?, &options, &schema)?;
     transaction.create_table(&name, schema.clone(), design)?;
     crate::sequences::own(transaction, &name)?;

@@ -17,6 +17,7 @@ mod dropping;
 mod drops;
 pub(crate) mod dump;
 pub(crate) mod generated_columns;
+mod implied_sort;
 pub(crate) mod indexes;
 pub(crate) mod insert;
 pub(crate) mod lock_rows;

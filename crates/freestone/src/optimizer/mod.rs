@@ -22,7 +22,7 @@ mod large_fetch;
 mod long_patterns;
 mod nested_comparisons;
 pub(crate) mod physical;
-mod redundant_joins;
+pub(crate) mod redundant_joins;
 pub(crate) mod set_operations;
 mod small_batches;
 mod unnesting;

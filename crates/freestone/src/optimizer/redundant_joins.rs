@@ -135,6 +135,22 @@ fn scan_of(plan: &LogicalPlan) -> Option<&TableScan> {
     }
 }
 
+/// The table and the column from which the values of a plan's column come, if they are stored.
+pub(crate) fn stored_column(plan: &LogicalPlan, at: usize) -> Option<(Arc<Table>, usize)> {
+    Origin::of_field(plan, at).map(|origin| (origin.table, origin.column))
+}
+
+/// Whether a table's column is declared to reference the column of another one.
+pub(crate) fn declares_reference((table, column): (&Table, usize), (other, key): (&Table, usize)) -> bool {
+    let name = |table: &Table, column: usize| table.schema.columns[column].name.clone();
+    table.schema.foreign_keys.iter().any(|declared| {
+        let referenced = declared.referenced.first().or(other.schema.primary_key.first());
+        declared.columns == [name(table, column)]
+            && declared.table == other.name
+            && referenced == Some(&name(other, key))
+    })
+}
+
 /// The stored column from which the values of a plan's column come.
 struct Origin {
     table: Arc<Table>,
@@ -206,11 +222,6 @@ impl Origin {
 
     /// Whether the column is declared to reference the other one.
     fn declares_reference(&self, to: &Origin) -> bool {
-        self.table.schema.foreign_keys.iter().any(|declared| {
-            let referenced = declared.referenced.first().or(to.table.schema.primary_key.first());
-            declared.columns == [self.name().clone()]
-                && declared.table == to.table.name
-                && referenced == Some(to.name())
-        })
+        declares_reference((&self.table, self.column), (&to.table, to.column))
     }
 }
