@@ -6,6 +6,7 @@
 
 mod breakdown;
 mod model;
+mod prefetch;
 mod scans;
 mod slotted;
 mod verdicts;

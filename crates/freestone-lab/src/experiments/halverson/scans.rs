@@ -1,7 +1,7 @@
 //! Figures 2 to 4, 9 to 12 and 14, and query Q7 on the view D4.
 
 use super::{Case, DESIGNS, Measured, Single, Stored, measure, store};
-use super::{breakdown, model, slotted, verdicts, view};
+use super::{breakdown, model, prefetch, slotted, verdicts, view};
 use crate::Notify;
 use crate::error::Result;
 use crate::experiments::scanner::{ScanSettings, Scanner};
@@ -110,10 +110,13 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     let forecast = lab.by_width(&WIDE, |width| rows * WIDE_FIELDS / width, 4)?;
     let measured = Measured { narrow, wide, sixteen, same_rows, same_fields, abstractions, forecast };
     let levels = slotted::measure(&workspace, options, rows.max(40), notify)?;
+    let prefetched = prefetch::measure(&workspace, options, rows, notify)?;
     let d4 = view::measure(&workspace, options, notify)?;
     let mut parts = parts(&measured, &single, &d4, bandwidth, rows);
     parts.extend([Part::checks(slotted::claims(&levels))]);
     parts.extend(slotted::parts(&levels));
+    parts.extend([Part::checks(vec![prefetched.claim()])]);
+    parts.extend(prefetched.parts());
     Ok(parts)
 }
 
@@ -273,7 +276,7 @@ mod tests {
         let options = experiments::RunOptions { rows: Some(40_000), scale: Some(0.005), output, ..Default::default() };
         let findings = experiments::run("halverson-scans", &options, &|_| {}).expect("the run succeeds");
         let charts = findings.parts.iter().filter(|part| matches!(part, Part::Lines(_))).count();
-        assert_eq!(charts, 11 + 5);
+        assert_eq!(charts, 11 + 5 + 1);
         assert!(findings.parts.iter().any(|part| matches!(part, Part::Stacks(_))));
         assert!(findings.checks().count() >= 15);
         assert!(findings.checks().all(|check| !check.place.is_empty() && check.holds == check.why.is_empty()));
