@@ -123,6 +123,7 @@ ENGINES: dict[str, Engine] = {
     ),
     "clickhouse": Engine("clickhouse", "clickhouse", "native protocol by clickhouse-driver"),
     "clickhouse:lz4": Engine("clickhouse", "clickhouse", "native protocol, LZ4", {"compression": "lz4"}),
+    "quack": Engine("duckdb", "quack", "DuckDB's Quack, by DuckDB as the client"),
     "csv": Engine("peers", "csv", "CSV over a socket, parsed by Arrow"),
     "csv:gzip": Engine("peers", "csv", "the same, gzip while sending", {"codec": "gzip"}),
     "csv:lz4": Engine("peers", "csv", "the same, LZ4 while sending", {"codec": "lz4"}),

@@ -297,6 +297,20 @@ class ClickHouse(Client):
                 yield block.get_columns()
 
 
+class Quack(Client):
+    """DuckDB as the client of another DuckDB."""
+
+    def connect(self) -> None:
+        from export_duckdb import connected
+
+        self.connection = connected()
+
+    def fetch(self, query: str, first: First, limit: int | None) -> pa.Table:
+        call = "SELECT * FROM quack_query(?, ?, token = ?, disable_ssl = true)"
+        result = self.connection.execute(call, [self.endpoint["quack"], query, self.endpoint["token"]])
+        return data.conform(collected(result.to_arrow_reader(65_536), first), self.schema)
+
+
 class Csv(Client):
     """CSV over a socket, as with `nc`. It is parsed by Arrow, or discarded with the option `drain`."""
 
@@ -402,6 +416,7 @@ CLIENTS: dict[str, type[Client]] = {
     "connectorx": ConnectorX,
     "pymysql": PyMySQL,
     "clickhouse": ClickHouse,
+    "quack": Quack,
     "csv": Csv,
     "socket": Socket,
 }

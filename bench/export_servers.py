@@ -230,6 +230,34 @@ class FlightRust(Server):
         self.endpoint["flight"] = int(line.rpartition(":")[2])
 
 
+class DuckDb(Server):
+    kind = "duckdb"
+    note = (
+        "DuckDB in a Python process, the table in its memory, loaded from Parquet; Quack, its protocol over HTTP, by the package "
+        "duckdb-extension-quack, with its defaults and without TLS"
+    )
+
+    def start(self) -> None:
+        file = str(self.dataset.path("stored", "parquet"))
+        job = {"host": self.place.host, "port": free_port(), "name": self.dataset.name, "file": file, "token": TOKEN}
+        command = [sys.executable, HERE / "export_duckdb.py", json.dumps(job)]
+        process = self.spawn(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line:
+            raise NotAvailable("export_duckdb.py ended; see above")
+        self.endpoint |= json.loads(line)
+
+    def version(self) -> str:
+        import duckdb
+
+        return f"DuckDB {duckdb.__version__}"
+
+
+#: What Quack's clients show.
+TOKEN = "token-of-this-run"
+
+
 class Postgres(Server):
     kind = "postgres"
     dialect = "postgres"
@@ -566,5 +594,5 @@ def debian(packages: Sequence[str], name: str, work: Path) -> Path:
 
 
 SERVERS: dict[str, type[Server]] = {
-    kind.kind: kind for kind in (Freestone, Peers, FlightRust, Postgres, MariaDB, ClickHouse)
+    kind.kind: kind for kind in (Freestone, Peers, FlightRust, DuckDb, Postgres, MariaDB, ClickHouse)
 }

@@ -23,7 +23,7 @@ Part = dict[str, Any]
 
 #: The systems of the paper that are available, and newer ones.
 SURVEY = (
-    "csv", "csv:gzip", "csv:lz4", "csv:zstd", "csv:drained", "mariadb", "mariadb:compressed", "postgres", "clickhouse",
+    "csv", "csv:gzip", "csv:lz4", "csv:zstd", "csv:drained", "mariadb", "mariadb:compressed", "postgres", "clickhouse", "quack",
     "flight-cpp", "flight-cpp:lz4", "flight-rust", "flight-rust:lz4", "freestone", "freestone:memory", "freestone:flight",
     "socket", "socket:fresh",
 )  # fmt: skip

@@ -54,11 +54,12 @@ const ADAPTATION_SCALE: f64 = 0.1;
 const LAST_WORDS: usize = 3;
 
 /// The scripts and the files that they import.
-const FILES: [(&str, &str); 10] = [
+const FILES: [(&str, &str); 11] = [
     ("environment.py", include_str!("../../../../bench/environment.py")),
     ("export.py", include_str!("../../../../bench/export.py")),
     ("export_client.py", include_str!("../../../../bench/export_client.py")),
     ("export_data.py", include_str!("../../../../bench/export_data.py")),
+    ("export_duckdb.py", include_str!("../../../../bench/export_duckdb.py")),
     ("export_peers.py", include_str!("../../../../bench/export_peers.py")),
     ("export_servers.py", include_str!("../../../../bench/export_servers.py")),
     ("protocol.py", include_str!("../../../../bench/protocol.py")),
@@ -150,6 +151,7 @@ mod tests {
                 "export",
                 "export_client",
                 "export_data",
+                "export_duckdb",
                 "export_peers",
                 "export_servers",
                 "protocol_verdicts",
