@@ -74,7 +74,7 @@ lab:
 
 # The papers' experiments at sizes that take half an hour in all. What was measured before stays; Ctrl-C and the same command continue.
 report: build lab
-	$(CARGO_TARGET_DIR)/release/freestone-lab report --run --output $(REPORT_OUTPUT)
+	$(CARGO_TARGET_DIR)/release/freestone-lab report --run --kept docs/results --output $(REPORT_OUTPUT)
 
 demo: build
 	$(FREESTONE) demo --output $(DEMO_OUTPUT)

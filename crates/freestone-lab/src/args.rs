@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use freestone_data::holloway::Table as Generated;
 use freestone_lab::experiments::ScanSettings;
 use freestone_lab::experiments::tenants::options::{Burn, Isolation, TenantOptions, parse_burn, parse_isolation};
 
@@ -71,7 +72,7 @@ pub enum Command {
         #[arg(long, value_name = "N", default_value_t = 28, requires = "run")]
         minutes: u64,
 
-        /// A folder of results of other versions or machines, shown as kept runs where nothing was measured
+        /// A folder of results of other versions, machines or sizes, shown as kept runs next to the measurements
         #[arg(long, value_name = "DIR")]
         kept: Option<PathBuf>,
 
@@ -166,7 +167,6 @@ pub enum Command {
     },
 }
 
-/// Options of the experiments `tenants-*`.
 /// The variables of Holloway and DeWitt's scans.
 #[derive(Debug, Args)]
 pub struct ScanArgs {
@@ -181,6 +181,10 @@ pub struct ScanArgs {
     /// The tuples of a block of their output
     #[arg(long, value_name = "ROWS", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     block_rows: u32,
+
+    /// Some tables of holloway-size, holloway-scans and holloway-pages: narrow-e, narrow-s, wide-e, narrow-u, strings
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = parse_table)]
+    pub tables: Vec<Generated>,
 }
 
 impl ScanArgs {
@@ -190,11 +194,18 @@ impl ScanArgs {
     }
 }
 
+fn parse_table(text: &str) -> Result<Generated, String> {
+    let names = || Generated::ALL.map(|table| table.name().to_lowercase()).join(", ");
+    let found = Generated::ALL.into_iter().find(|table| table.name().eq_ignore_ascii_case(text));
+    found.ok_or_else(|| format!("there is no table {text}, but {}", names()))
+}
+
 fn parse_unit(text: &str) -> Result<usize, String> {
     let unit = text.parse().ok().filter(|unit: &usize| (32..=16 << 10).contains(unit) && unit.is_multiple_of(32));
     unit.ok_or_else(|| format!("{text} is no multiple of 32 between 32 and 16384"))
 }
 
+/// Options of the experiments `tenants-*`.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Tenants")]
 pub struct TenantArgs {
@@ -373,6 +384,12 @@ mod tests {
         assert_eq!(parse_latencies("60,400"), Ok([60, 400]));
         assert!(["60", "60,", "-1,4", "1,1000000"].iter().all(|text| parse_latencies(text).is_err()));
         assert!(["1", "101%", "%"].iter().all(|text| parse_share(text).is_err()));
+    }
+
+    #[test]
+    fn tables_have_the_papers_names() {
+        assert_eq!((parse_table("narrow-e"), parse_table("Strings")), (Ok(Generated::NarrowE), Ok(Generated::Strings)));
+        assert!(parse_table("narrow").is_err_and(|message| message.contains("narrow-s, wide-e")));
     }
 
     #[test]

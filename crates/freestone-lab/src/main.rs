@@ -90,6 +90,7 @@ fn run(command: &Command) -> Result<(), Failure> {
                 latencies,
                 designs,
                 scan: scan.settings(),
+                tables: scan.tables.clone(),
                 tenants,
                 time: time.map(|seconds| Duration::from_secs(seconds.into())),
                 output,

@@ -22,7 +22,26 @@ struct Line {
     note: String,
     /// Where it is measured or tested.
     command: String,
+    /// Where the code of that is, in the repository.
+    code: String,
 }
+
+/// The code of experiments, by the beginning of their names: the first that fits.
+const CODE: [(&str, &str); 13] = [
+    ("holloway-size", "crates/freestone-lab/src/experiments/holloway_size.rs"),
+    ("holloway-pages", "crates/freestone-lab/src/experiments/holloway/pages"),
+    ("holloway-joins", "crates/freestone-lab/src/experiments/holloway/joins"),
+    ("holloway-", "crates/freestone-lab/src/experiments/holloway"),
+    ("halverson-", "crates/freestone-lab/src/experiments/halverson"),
+    ("calibrator", "crates/freestone-lab/src/experiments/calibrator.rs"),
+    ("memory-", "crates/freestone-lab/src/experiments/memory_layouts"),
+    ("tenants-", "crates/freestone-lab/src/experiments/tenants"),
+    ("ptable-peers", "bench/pmem"),
+    ("ptable-", "crates/freestone-lab/src/experiments/ptable"),
+    ("protocol-", "bench/protocol.py"),
+    ("codecs", "crates/freestone-lab/src/experiments/codecs.rs"),
+    ("advice", "crates/freestone-lab/src/experiments/advice.rs"),
+];
 
 /// The lines of a paper, and what its authors would object to.
 fn section(heading: &str) -> Option<(Vec<Line>, Vec<String>)> {
@@ -41,7 +60,22 @@ fn line(text: &str) -> Option<Line> {
     if state == "state" || item.starts_with("---") {
         return None;
     }
-    Some(Line { item: plain(item), state: plain(state), note: plain(note), command: plain(&whole_commands(command)) })
+    let code = code(command);
+    let [item, state, note, command] = [item, state, note, &whole_commands(command)].map(plain);
+    Some(Line { item, state, note, command, code })
+}
+
+/// The places of the code of a cell's commands.
+fn code(cell: &str) -> String {
+    let mut places: Vec<String> = vec![];
+    for command in cell.split('`').skip(1).step_by(2) {
+        let place = match command.split(' ').collect::<Vec<_>>()[..] {
+            ["cargo", "test", "-p", of, _] => Some(format!("crates/{of}")),
+            _ => CODE.iter().find(|(name, _)| command.starts_with(name)).map(|(_, place)| (*place).to_owned()),
+        };
+        places.extend(place.filter(|place| !places.contains(place)));
+    }
+    places.join(", ")
 }
 
 /// The commands of a cell, the names of experiments with the command that runs them.
@@ -77,15 +111,15 @@ pub(super) fn findings(heading: &str) -> Option<Findings> {
     let (lines, objections) = section(heading)?;
     let count = |state: &str| lines.iter().filter(|line| line.state == state).count();
     let text = format!(
-        "{} lines are faithful, {} differ with a reason, {} are not measured with a reason. The last column says where: an experiment, \
-         or what tests it.",
+        "{} lines are faithful, {} differ with a reason, {} are not measured with a reason. The last columns say where: an experiment, \
+         or what tests it, and its code.",
         count(STATES[0]),
         count(STATES[1]),
         count(STATES[2])
     );
-    let mut table = Table::new("", 4, &["in the paper", "state", "difference, reason and effect", "where"]);
+    let mut table = Table::new("", 5, &["in the paper", "state", "difference, reason and effect", "where", "code"]);
     for line in lines {
-        table.push([line.item, line.state, line.note, line.command]);
+        table.push([line.item, line.state, line.note, line.command, line.code]);
     }
     let mut list = Table::new("The authors would object", 1, &["objection, and why it stands"]);
     objections.into_iter().for_each(|objection| list.push([objection]));
@@ -98,6 +132,27 @@ pub(super) fn findings(heading: &str) -> Option<Findings> {
         host: Host::default(),
         seconds: 0.0,
         parts: vec![Part::section("", text), Part::Table(table), Part::Table(list)],
+    })
+}
+
+/// What the authors of a paper would object to, and the lines that differ or are not measured, for the page of a critical reader.
+pub(super) fn objections(heading: &str, page: &str, title: &str) -> Option<Findings> {
+    let (lines, objections) = section(heading)?;
+    let mut list = Table::new("The authors would object", 1, &["objection, and why it stands"]);
+    objections.into_iter().for_each(|objection| list.push([objection]));
+    let mut table =
+        Table::new("What is not as in the paper", 3, &["in the paper", "state", "difference, reason and effect"]);
+    let open = lines.into_iter().filter(|line| line.state != STATES[0]);
+    open.for_each(|line| table.push([line.item, line.state, line.note]));
+    Some(Findings {
+        name: page.to_owned(),
+        title: title.to_owned(),
+        question: "What would a reader who knows the paper object to?".into(),
+        source: heading.into(),
+        command: String::new(),
+        host: Host::default(),
+        seconds: 0.0,
+        parts: vec![Part::Table(list), Part::Table(table)],
     })
 }
 
@@ -171,6 +226,20 @@ mod tests {
         assert_eq!(
             plain(&whole_commands("`ptable-points --rows 5`, [a](b.md)")),
             "freestone-lab run ptable-points --rows 5, a (docs/b.md)"
+        );
+    }
+
+    #[test]
+    fn every_line_has_code_that_exists() {
+        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let lines: Vec<Line> = DOCUMENT.lines().filter_map(line).collect();
+        for line in &lines {
+            assert!(!line.code.is_empty() || line.state == STATES[2] || line.command.contains("docs/"), "{line:?}");
+            line.code.split(", ").for_each(|place| assert!(root.join(place).exists(), "no {place}: {line:?}"));
+        }
+        assert_eq!(
+            code("`holloway-pages --rows 5`, `cargo test -p freestone once`, `codecs`"),
+            "crates/freestone-lab/src/experiments/holloway/pages, crates/freestone, crates/freestone-lab/src/experiments/codecs.rs"
         );
     }
 

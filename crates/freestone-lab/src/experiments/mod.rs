@@ -29,6 +29,7 @@ use std::time::{Duration, Instant};
 
 use crate::Notify;
 use crate::error::{LabError, Result};
+use freestone_data::holloway::Table as Generated;
 use freestone_report::findings::{Findings, Part};
 use freestone_report::{Host, page};
 pub use papers::report_papers;
@@ -94,6 +95,8 @@ pub struct RunOptions {
     pub designs: Vec<String>,
     /// How the scans of `holloway-scans` and `holloway-pages` read and write.
     pub scan: ScanSettings,
+    /// The tables of `holloway-size`, `holloway-scans` and `holloway-pages`; none means all.
+    pub tables: Vec<Generated>,
     /// The options of the experiments with tenants. The short variant is also that of `protocol-*`.
     pub tenants: tenants::options::TenantOptions,
     /// The time of the run. `protocol-*` leave out, and name, what does not fit it.
@@ -104,7 +107,7 @@ pub struct RunOptions {
     pub threads: usize,
     /// The versions of the program and its libraries, for the report.
     pub versions: String,
-    /// A folder of results of other versions or machines, for a report where nothing was measured.
+    /// A folder of results of other versions, machines or sizes, for a report.
     pub kept: Option<PathBuf>,
 }
 
@@ -139,7 +142,7 @@ pub fn run(name: &str, options: &RunOptions, notify: Notify<'_>) -> Result<Findi
 }
 
 /// Writes `{output}/report.html` from all results in the folder, with a page for each paper, and returns its path. `versions` is
-/// this program's. `kept` is a folder of results of other versions or machines, which stand where nothing was measured.
+/// this program's. `kept` is a folder of results of other versions, machines or sizes, which stand next to them.
 ///
 /// # Errors
 /// There are no results, one cannot be read, or one is of another version.
@@ -203,15 +206,28 @@ impl RunOptions {
             }
         };
         let designs = self.designs.iter().map(|design| format!(" --design \"{design}\""));
+        let tables = match self.tables.is_empty() {
+            true => String::new(),
+            false => {
+                let names: Vec<String> = self.tables.iter().map(|table| table.name().to_lowercase()).collect();
+                format!(" --tables {}", names.join(","))
+            }
+        };
         let tenants = match name.split('-').next() {
             Some("tenants") => self.tenants.arguments(),
             Some("protocol") if self.tenants.short => " --short".to_owned(),
             _ => String::new(),
         };
         format!(
-            "freestone-lab run {name}{rows}{scale}{queries}{latencies}{scan}{}{tenants}",
+            "freestone-lab run {name}{rows}{scale}{queries}{latencies}{scan}{tables}{}{tenants}",
             designs.collect::<String>()
         )
+    }
+
+    /// The generated tables of the run, in the paper's order of figures.
+    fn tables(&self) -> Vec<Generated> {
+        let all = [Generated::NarrowE, Generated::NarrowS, Generated::WideE, Generated::NarrowU, Generated::Strings];
+        all.into_iter().filter(|table| self.tables.is_empty() || self.tables.contains(table)).collect()
     }
 
     fn engine_options(&self) -> freestone::Options {

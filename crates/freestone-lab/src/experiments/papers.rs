@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use freestone_report::findings::{Cell, Check, Findings, Part, Table};
 use freestone_report::{Host, page};
 
+use super::kept::{is_kept, title_of};
 use super::{EXPERIMENTS, Experiment, RunOptions, apart, fidelity, requirements, tenants::options::TenantOptions};
 use crate::Notify;
 use crate::error::{LabError, Result};
@@ -238,25 +239,8 @@ fn standing(runs: &[Findings]) -> String {
 fn scanners(runs: &[Findings]) -> Option<Findings> {
     let find = |name: &str| runs.iter().find(|run| run.name == name);
     let (engine, paper) = (find("holloway-scans")?, find("holloway-pages")?);
-    let word = |check: &Check| match check {
-        check if check.holds => "holds",
-        check if check.is_unmeasured => "not measured",
-        _ => "does not",
-    };
-    let header = ["claim", "where", "the engine's cursor", "its figures", "the paper's scanner", "its figures"];
-    let mut table = Table::new("Verdicts by scanner", 6, &header);
-    let mut changed = 0;
-    for own in engine.checks() {
-        let Some(other) = paper.checks().find(|check| check.statement == own.statement) else { continue };
-        let is_changed = word(own) != word(other);
-        changed += usize::from(is_changed);
-        let texts = [&own.statement, &own.place, word(own), &own.detail, word(other), &other.detail];
-        let mark = |(at, text): (usize, &str)| Cell { text: text.to_owned(), best: is_changed && at == 4 };
-        table.push(texts.into_iter().enumerate().map(mark));
-    }
-    if table.rows.is_empty() {
-        return None;
-    }
+    let (changed, table) =
+        side_by_side([engine, paper], "Verdicts by scanner", ["the engine's cursor", "the paper's scanner"])?;
     let text = format!(
         "{changed} of {} verdicts change when the paper's own pages and scanners replace the engine's pages and its vectorized \
          cursor; they are set off.",
@@ -266,15 +250,65 @@ fn scanners(runs: &[Findings]) -> Option<Findings> {
         name: "scanners".into(),
         title: "What the scanner decides".into(),
         question: "The same claims, judged by holloway-scans and by holloway-pages.".into(),
-        source: engine.source.clone(),
+        ..comparison(engine, text, table)
+    })
+}
+
+/// The claims that both this report and a kept run of another size have judged, side by side.
+fn sizes(runs: &[Findings]) -> Vec<Findings> {
+    let of_kept = |kept: &&Findings| kept.checks().next().is_some_and(is_kept);
+    let compared = runs.iter().filter(of_kept).filter_map(|kept| {
+        let own = runs.iter().find(|run| run.title == title_of(kept) && run.name != kept.name)?;
+        let (changed, table) = side_by_side([own, kept], "Verdicts by size", ["this report", "the kept run"])?;
+        let text = format!(
+            "{changed} of {} verdicts change from {} to {}; they are set off.",
+            table.rows.len(),
+            own.command,
+            kept.command
+        );
+        Some(Findings {
+            name: format!("{}-sizes", kept.name),
+            title: format!("What the size decides: {}", own.title),
+            question: format!("The same claims, judged by {} of this report and by a kept run.", own.name),
+            ..comparison(own, text, table)
+        })
+    });
+    compared.collect()
+}
+
+/// Two runs' verdicts of the same claims, and how many of them differ. `None` if they have judged no common claim.
+fn side_by_side(runs: [&Findings; 2], title: &str, names: [&str; 2]) -> Option<(usize, Table)> {
+    let word = |check: &Check| match check {
+        check if check.holds => "holds",
+        check if check.is_unmeasured => "not measured",
+        _ => "does not",
+    };
+    let mut table = Table::new(title, 6, &["claim", "where", names[0], "its figures", names[1], "its figures"]);
+    let mut changed = 0;
+    for own in runs[0].checks() {
+        let Some(other) = runs[1].checks().find(|check| check.statement == own.statement) else { continue };
+        let is_changed = word(own) != word(other);
+        changed += usize::from(is_changed);
+        let texts = [&own.statement, &own.place, word(own), &own.detail, word(other), &other.detail];
+        let mark = |(at, text): (usize, &str)| Cell { text: text.to_owned(), best: is_changed && at == 4 };
+        table.push(texts.into_iter().enumerate().map(mark));
+    }
+    (!table.rows.is_empty()).then_some((changed, table))
+}
+
+/// Findings without a command or verdicts of their own: claims are counted once.
+fn comparison(of: &Findings, text: String, table: Table) -> Findings {
+    Findings {
         command: String::new(),
         host: Host::default(),
         seconds: 0.0,
         parts: vec![Part::section("", text), Part::Table(table)],
-    })
+        ..of.clone()
+    }
 }
 
-/// Writes a page for each paper of which an experiment has run, and returns their names and titles.
+/// Writes a page for each paper of which an experiment has run, and one with what their authors would object to. Returns their names
+/// and titles.
 pub(super) fn pages(folder: &Path, runs: &[Findings]) -> Result<Vec<(String, String)>> {
     let mut written = vec![];
     for paper in &PAPERS {
@@ -285,11 +319,22 @@ pub(super) fn pages(folder: &Path, runs: &[Findings]) -> Result<Vec<(String, Str
         }
         let standing = standing(&of_paper);
         of_paper.extend(scanners(&of_paper));
+        of_paper.extend(sizes(&of_paper));
         of_paper.extend(fidelity::findings(paper.heading));
         let path = folder.join(format!("{}.html", paper.page));
         let lead = "What the paper found, measured again here: its tables and figures next to this machine's.";
         std::fs::write(&path, page::html(paper.title, lead, &of_paper)).map_err(LabError::file(&path))?;
         written.push((format!("{}.html", paper.page), format!("{}: {standing}", paper.title)));
+    }
+    if !written.is_empty() {
+        let objections = PAPERS.iter().filter_map(|paper| fidelity::objections(paper.heading, paper.page, paper.title));
+        let (file, title) = ("objections.html", "What the authors would object to");
+        let lead =
+            "For a critical reader: what differs from the five papers still, why, and what that does to results.";
+        let path = folder.join(file);
+        std::fs::write(&path, page::html(title, lead, &objections.collect::<Vec<_>>()))
+            .map_err(LabError::file(&path))?;
+        written.push((file.to_owned(), title.to_owned()));
     }
     Ok(written)
 }
@@ -309,6 +354,8 @@ mod tests {
             let page = std::fs::read_to_string(folder.path().join(format!("{}.html", paper.page))).expect(paper.page);
             assert!(page.contains(NO_TIME), "{}", paper.page);
             assert!(overview.contains(paper.page), "{}", paper.page);
+            let objections = std::fs::read_to_string(folder.path().join("objections.html")).expect("written");
+            assert!(overview.contains("objections.html") && objections.contains(&format!("id=\"{}\"", paper.page)));
             assert!(page.contains("id=\"fidelity\"") && page.contains("The authors would object"), "{}", paper.page);
         }
     }
@@ -374,6 +421,28 @@ mod tests {
             .collect();
         assert_eq!(rows, [("same", "holds", "holds", false), ("other", "does not", "holds", true)]);
         assert_eq!(found.checks().count(), 0, "claims are counted once");
+    }
+
+    #[test]
+    fn verdicts_of_a_kept_run_stand_beside_those_of_the_same_experiment() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let run_of = |command: &str, checks: &[(&str, bool)]| {
+            let experiment = EXPERIMENTS.iter().find(|experiment| experiment.name == "holloway-pages").expect("known");
+            let checks = checks.iter().map(|(statement, holds)| Check::new(*statement, *holds, "by 2").claimed("6.2"));
+            let parts = vec![Part::checks(checks.collect())];
+            let missing = not_measured(experiment, &RunOptions::default(), "");
+            Findings { parts, seconds: 1.0, command: command.into(), ..missing }
+        };
+        let kept = run_of("large", &[("same", true), ("other", true)]);
+        std::fs::write(folder.path().join("large.json"), serde_json::to_vec(&kept).expect("JSON")).expect("written");
+        let own = run_of("small", &[("other", false), ("same", true), ("small only", true)]);
+        let runs = super::super::kept::fill(vec![own], folder.path()).expect("one kept run");
+        assert_eq!(standing(&runs), "2 claims hold, 1 do not, 0 are not measured", "claims are counted once");
+        let [found] = &sizes(&runs)[..] else { panic!("one comparison of {runs:?}") };
+        let [Part::Section(section), Part::Table(table)] = &found.parts[..] else { panic!("{:?}", found.parts) };
+        assert_eq!(section.text, "1 of 2 verdicts change from small to large; they are set off.");
+        assert_eq!((table.rows.len(), table.rows[0][4].text.as_str(), table.rows[0][4].best), (2, "holds", true));
+        assert_eq!(sizes(&runs[..1]), []);
     }
 
     #[test]

@@ -36,7 +36,7 @@ fn table_name(generated: Generated, design: &str) -> String {
 }
 
 /// The rows of a table if the narrow ones have `rows`.
-fn rows_of(generated: Generated, rows: usize) -> usize {
+pub(super) fn rows_of(generated: Generated, rows: usize) -> usize {
     if matches!(generated, Generated::WideE | Generated::Strings) { (rows / 5).max(1) } else { rows }
 }
 

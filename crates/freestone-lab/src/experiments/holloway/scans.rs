@@ -18,17 +18,38 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// All measurements, for the verdicts.
+/// All measurements, for the verdicts: `None` of tables that were not asked for.
 pub(super) struct Measured {
-    pub narrow_e: Sweep,
-    pub three_left: Sweep,
-    pub three_random: Sweep,
-    pub narrow_s: Sweep,
-    pub wide_e: Sweep,
-    pub narrow_u: Sweep,
-    pub strings: Sweep,
+    pub narrow_e: Option<Sweep>,
+    pub three_left: Option<Sweep>,
+    pub three_random: Option<Sweep>,
+    pub narrow_s: Option<Sweep>,
+    pub wide_e: Option<Sweep>,
+    pub narrow_u: Option<Sweep>,
+    pub strings: Option<Sweep>,
     /// Whether columns are decoded many values at a time, as the engine does.
     pub is_vectorized: bool,
+}
+
+impl Measured {
+    /// The sweeps of each table, in the order of the table's plans.
+    pub(super) fn of(sweeps: Vec<Sweep>, is_vectorized: bool) -> Measured {
+        let mut sweeps: Vec<Option<Sweep>> = sweeps.into_iter().map(Some).collect();
+        let mut next = |table: Generated| {
+            let is_of = |sweep: &Option<Sweep>| sweep.as_ref().is_some_and(|sweep| sweep.plan.table == table);
+            sweeps.iter_mut().find(|sweep| is_of(sweep)).and_then(Option::take)
+        };
+        Measured {
+            narrow_e: next(Generated::NarrowE),
+            three_left: next(Generated::NarrowE),
+            three_random: next(Generated::NarrowE),
+            narrow_s: next(Generated::NarrowS),
+            wide_e: next(Generated::WideE),
+            narrow_u: next(Generated::NarrowU),
+            strings: next(Generated::Strings),
+            is_vectorized,
+        }
+    }
 }
 
 const ALL: [&str; 4] = ["row", "column", "slotted", "pax"];
@@ -73,7 +94,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
         &["table", "rows", "row", "column", "slotted", "pax", "MB/s"],
     );
     let mut sweeps = vec![];
-    for table in [Generated::NarrowE, Generated::NarrowS, Generated::WideE, Generated::NarrowU, Generated::Strings] {
+    for table in options.tables() {
         let plans = plans(table);
         let designs = plans[0].designs.clone();
         let forms: Vec<(&str, String)> = designs.iter().map(|design| (*design, form(table, design))).collect();
@@ -95,12 +116,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
             sweeps.push(Sweep::measure(&mut measure, plan, rows, queries, bandwidth, notify)?);
         }
     }
-    let [narrow_e, three_left, three_random, narrow_s, wide_e, narrow_u, strings] =
-        <[Sweep; 7]>::try_from(sweeps).unwrap_or_else(|_| unreachable!("five tables have seven sweeps"));
-    Ok(parts(
-        &Measured { narrow_e, three_left, three_random, narrow_s, wide_e, narrow_u, strings, is_vectorized: true },
-        sizes,
-    ))
+    Ok(parts(&Measured::of(sweeps, true), sizes))
 }
 
 fn parts(measured: &Measured, sizes: Table) -> Vec<Part> {
@@ -116,7 +132,6 @@ fn parts(measured: &Measured, sizes: Table) -> Vec<Part> {
              scanners read ahead as these do, so that the slower of the two decides.",
         ),
         Part::checks(verdicts::claims(measured)),
-        Part::section("Narrow-E, one predicate (Figures 2 and 3)", ""),
     ];
     parts.extend(figures(measured));
     parts
@@ -125,13 +140,16 @@ fn parts(measured: &Measured, sizes: Table) -> Vec<Part> {
 /// Figures 2 to 8; the first ones are those of Narrow-E with one predicate.
 pub(super) fn figures(measured: &Measured) -> Vec<Part> {
     let mut parts = vec![];
-    let narrow = &measured.narrow_e;
-    for clock in [Clock::Cold, Clock::Hot] {
-        parts.extend(narrow.plan.percents.iter().map(|percent| narrow.chart(*percent, clock)));
+    if let Some(narrow) = &measured.narrow_e {
+        let text = "Error bars: one standard deviation over the queries of a point.";
+        parts.push(Part::section("Narrow-E, one predicate (Figures 2 and 3)", text));
+        for clock in [Clock::Cold, Clock::Hot] {
+            parts.extend(narrow.plan.percents.iter().map(|percent| narrow.chart(*percent, clock)));
+        }
+        parts.push(figure_3(narrow));
+        parts.extend(crossings(narrow));
+        parts.push(narrow.table());
     }
-    parts.push(figure_3(narrow));
-    parts.extend(crossings(narrow));
-    parts.push(narrow.table());
     for (title, sweep) in [
         ("Narrow-S: skewed values (Figure 4)", &measured.narrow_s),
         ("Wide-E: fifty columns (Figure 5)", &measured.wide_e),
@@ -140,8 +158,10 @@ pub(super) fn figures(measured: &Measured) -> Vec<Part> {
         ("Three predicates on random columns (Figure 7)", &measured.three_random),
         ("Strings (Figure 8)", &measured.strings),
     ] {
+        let Some(sweep) = sweep else { continue };
         parts.push(Part::section(title, ""));
-        parts.extend(sweep.plan.percents.iter().map(|percent| with_one_predicate(sweep, narrow, *percent)));
+        let of_one = measured.narrow_e.as_ref().filter(|_| sweep.plan.predicates > 1);
+        parts.extend(sweep.plan.percents.iter().map(|percent| with_one_predicate(sweep, of_one, *percent)));
         parts.extend(crossings(sweep));
         parts.push(sweep.table());
     }
@@ -149,10 +169,10 @@ pub(super) fn figures(measured: &Measured) -> Vec<Part> {
 }
 
 /// A sweep from disk. One of several predicates has the lines of one predicate, too, as in Figure 7.
-fn with_one_predicate(sweep: &Sweep, of_one: &Sweep, percent: f64) -> Part {
+fn with_one_predicate(sweep: &Sweep, of_one: Option<&Sweep>, percent: f64) -> Part {
     let chart = sweep.chart(percent, Clock::Cold);
     let Part::Lines(mut chart) = chart else { return chart };
-    if sweep.plan.predicates > 1 && sweep.plan.counts == of_one.plan.counts {
+    if let Some(of_one) = of_one.filter(|of_one| sweep.plan.counts == of_one.plan.counts) {
         let line =
             |design: &str| Series::new(format!("{design}, one predicate"), of_one.times(percent, design, Clock::Cold));
         chart.series.extend(["row", "column"].map(line));

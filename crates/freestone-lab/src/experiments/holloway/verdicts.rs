@@ -14,7 +14,7 @@ const TOLERANCE: f64 = 0.2;
 /// Every claim of sections 6.2 to 6.7, and that of slotted pages.
 pub fn claims(measured: &Measured) -> Vec<Check> {
     let mut checks = claims_of_dense_pages(measured);
-    checks.push(slotted_never_wins(&measured.narrow_e));
+    checks.extend(measured.narrow_e.as_ref().map(slotted_never_wins));
     checks
 }
 
@@ -22,16 +22,18 @@ pub fn claims(measured: &Measured) -> Vec<Check> {
 pub fn claims_of_dense_pages(measured: &Measured) -> Vec<Check> {
     let mut checks = vec![];
     let Measured { narrow_e, narrow_s, wide_e, narrow_u, .. } = measured;
-    checks.extend(crossings(narrow_e));
-    checks.extend(rows_are_insensitive(narrow_e));
-    checks.push(columns_need_more_processor(narrow_e));
-    checks.push(best_leads(narrow_e, measured.is_vectorized));
-    checks.extend(crossings(narrow_s));
-    checks.extend(crossings(wide_e));
-    checks.push(wide_rows_need_columns(wide_e));
-    checks.extend(crossings(narrow_u));
+    if let Some(narrow_e) = narrow_e {
+        checks.extend(crossings(narrow_e));
+        checks.extend(rows_are_insensitive(narrow_e));
+        checks.push(columns_need_more_processor(narrow_e));
+        checks.push(best_leads(narrow_e, measured.is_vectorized));
+    }
+    checks.extend(narrow_s.iter().flat_map(crossings));
+    checks.extend(wide_e.iter().flat_map(crossings));
+    checks.extend(wide_e.as_ref().map(wide_rows_need_columns));
+    checks.extend(narrow_u.iter().flat_map(crossings));
     checks.extend(predicates(measured));
-    checks.push(strings_wait_for_the_disk(&measured.strings));
+    checks.extend(measured.strings.as_ref().map(strings_wait_for_the_disk));
     checks
 }
 
@@ -207,7 +209,11 @@ fn wide_rows_need_columns(sweep: &Sweep) -> Check {
 }
 
 fn predicates(measured: &Measured) -> Vec<Check> {
-    let Measured { narrow_e, three_left, three_random, .. } = measured;
+    let Measured { narrow_e: Some(narrow_e), three_left: Some(three_left), three_random: Some(three_random), .. } =
+        measured
+    else {
+        return vec![];
+    };
     let place = || format!("{PAPER}, 6.6, Figure 7");
     let mut checks = vec![];
     for (percent, share) in [(0.1, 0.7), (10.0, 0.2)] {

@@ -39,7 +39,17 @@ impl Width {
 
 /// The verdicts, and a section with the figures. `bytes` has the bytes of a tuple of rows: compressed, and uncompressed.
 pub(super) fn compare(measured: &Measured, bytes: impl Fn(Generated) -> [f64; 2]) -> (Vec<Check>, Vec<Part>) {
-    let Measured { narrow_e, narrow_s, wide_e, narrow_u, .. } = measured;
+    // A tuple's width is compared among tables, of which all are needed.
+    let Measured {
+        narrow_e: Some(narrow_e),
+        narrow_s: Some(narrow_s),
+        wide_e: Some(wide_e),
+        narrow_u: Some(narrow_u),
+        ..
+    } = measured
+    else {
+        return (vec![], vec![]);
+    };
     let mut widths = vec![];
     for sweep in [narrow_s, narrow_e, narrow_u, wide_e] {
         let [compressed, plain] = bytes(sweep.plan.table);
