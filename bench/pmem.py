@@ -1,11 +1,12 @@
-"""The table in persistent memory next to LMDB, redb, RocksDB, SQLite and DuckDB, with the paper's tuples.
+"""The table in persistent memory next to LMDB, PMDK's trees, redb, RocksDB, SQLite and DuckDB, with the paper's tuples.
 
     python bench/pmem.py [--rows 1000000] [--changes 20000] [--folder /dev/shm/pmem] [--engines Freestone,LMDB] [--json pmem.json]
 
 Builds and runs `bench/pmem`, a Rust program of its own; needs cargo, a C compiler and the package duckdb. RocksDB takes part if its
-headers are installed (`apt install librocksdb-dev`). All engines work in one folder, on tmpfs by default, each with its full durability and
-in turn with the others; answers are compared. DuckDB has only the ranges, with one thread, from Python. Without persistent memory, Freestone's
-pool is an ordinary file: its memory is EMULATED, and no figure is one of persistent memory.
+headers are installed (`apt install librocksdb-dev`), PMDK's trees if its examples are (`apt install libpmemobj-dev`). All engines work
+in one folder, on tmpfs by default, each with its full durability and in turn with the others; answers are compared. DuckDB has only the
+ranges, with one thread, from Python. Without persistent memory, Freestone's pool is an ordinary file: its memory is EMULATED, and no
+figure is one of persistent memory. `freestone-lab run ptable-peers` judges the paper's claims by the same program.
 """
 
 import argparse
@@ -41,9 +42,13 @@ def built() -> Path:
     """The program, with RocksDB if there are headers of it."""
     target = CACHE / "pmem-target"
     has_rocksdb = Path("/usr/include/rocksdb/c.h").exists()
-    features = ["--features", "rocksdb"] if has_rocksdb else []
+    has_pmdk = Path("/usr/share/doc/libpmemobj-dev/examples/tree_map/ctree_map.c").exists()
+    present = [name for name, is_there in (("rocksdb", has_rocksdb), ("pmdk", has_pmdk)) if is_there]
+    features = ["--features", ",".join(present)] if present else []
     if not has_rocksdb:
         print("RocksDB does not take part: /usr/include/rocksdb/c.h is missing")
+    if not has_pmdk:
+        print("PMDK's trees do not take part: the package libpmemobj-dev is missing")
     environment = {**os.environ, "CARGO_TARGET_DIR": str(target)}
     subprocess.run(["cargo", "build", "--release", *features], cwd=PACKAGE, env=environment, check=True)
     return target / "release" / "pmem-peers"
@@ -83,7 +88,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--changes", type=int, default=20_000)
     parser.add_argument("--folder", type=Path, default=Path("/dev/shm/freestone-pmem"))
-    parser.add_argument("--engines", help="some of Freestone, LMDB, redb, RocksDB and SQLite, separated by commas")
+    parser.add_argument("--engines", help="some of Freestone, LMDB, redb, PMDK ctree, PMDK btree, RocksDB and SQLite, separated by commas")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     program = built()
@@ -92,7 +97,9 @@ def main() -> None:
     try:
         command = [program, options.folder, str(options.rows), str(options.changes)]
         command += [options.engines] if options.engines else []
-        lines = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+        # Of libpmemobj: flush lines of the cache, as on persistent memory, and not pages of the file.
+        environment = {**os.environ, "PMEM_IS_PMEM_FORCE": "1"}
+        lines = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout.splitlines()
         figures = [json.loads(line) for line in lines] + duckdb_ranges(options.folder, options.rows)
     finally:
         shutil.rmtree(options.folder, ignore_errors=True)

@@ -31,6 +31,10 @@ pub const ENGINES: &[&str] = &[
     "Freestone",
     "LMDB",
     "redb",
+    #[cfg(feature = "pmdk")]
+    "PMDK ctree",
+    #[cfg(feature = "pmdk")]
+    "PMDK btree",
     #[cfg(feature = "rocksdb")]
     "RocksDB",
     "SQLite",
@@ -43,6 +47,10 @@ pub fn open(name: &str, folder: &Path, tuples: &Tuples) -> Result<Box<dyn Engine
         "Freestone" => Box::new(crate::freestone::Table::open(folder, tuples)?),
         "LMDB" => Box::new(crate::lmdb::Lmdb::open(folder)?),
         "redb" => Box::new(crate::redb::Redb::open(folder)?),
+        #[cfg(feature = "pmdk")]
+        "PMDK ctree" => Box::new(crate::pmdk::Pmdk::open(folder, crate::pmdk::Tree::Critical, tuples.len())?),
+        #[cfg(feature = "pmdk")]
+        "PMDK btree" => Box::new(crate::pmdk::Pmdk::open(folder, crate::pmdk::Tree::B, tuples.len())?),
         #[cfg(feature = "rocksdb")]
         "RocksDB" => Box::new(crate::rocksdb::RocksDb::open(folder)?),
         "SQLite" => Box::new(crate::sqlite::Sqlite::open(folder)?),

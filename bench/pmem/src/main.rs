@@ -1,13 +1,16 @@
 //! The table in persistent memory next to engines of other makers, in one run on one file system, each with its full
 //! durability: point queries, ranges, durable changes, and the first answer after the process was killed. Prints one line
-//! of JSON per figure. `bench/pmem.py` runs it, adds DuckDB, and compares.
+//! of JSON per figure. `freestone-lab run ptable-peers` runs it and judges; `bench/pmem.py` adds DuckDB.
 //!
 //!     pmem-peers FOLDER ROWS CHANGES [ENGINE,ENGINE]
+//!     pmem-peers FOLDER ROWS CHANGES points           (the point queries only)
 //!     pmem-peers child ENGINE FOLDER ROWS CHANGES     (a process that is to be killed)
 
 mod engine;
 mod freestone;
 mod lmdb;
+#[cfg(feature = "pmdk")]
+mod pmdk;
 mod redb;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
@@ -36,6 +39,10 @@ fn main() -> Result<()> {
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["child", engine, folder, rows, changes] => child(engine, Path::new(folder), rows.parse()?, changes.parse()?),
         [folder, rows, changes] => run(Path::new(folder), rows.parse()?, changes.parse()?, ENGINES),
+        [folder, rows, changes, "points"] => {
+            let tuples = Tuples::generate(rows.parse::<usize>()? + changes.parse::<usize>()?);
+            points(&mut loaded(Path::new(folder), &tuples, rows.parse()?, ENGINES)?, &tuples, rows.parse()?)
+        }
         [folder, rows, changes, engines] => {
             let engines: Vec<&str> = engines.split(',').collect();
             run(Path::new(folder), rows.parse()?, changes.parse()?, &engines)
@@ -47,13 +54,7 @@ fn main() -> Result<()> {
 fn run(folder: &Path, rows: usize, changes: usize, names: &[&str]) -> Result<()> {
     let tuples = Tuples::generate(rows + changes);
     std::fs::write(folder.join("tuples.csv"), tuples_of(&tuples, rows))?;
-    let mut engines: Vec<(&str, Box<dyn Engine>)> = vec![];
-    for name in names {
-        eprintln!("loading {name}");
-        let mut engine = open(name, &folder.join(name), &tuples)?;
-        engine.load(&tuples, rows)?;
-        engines.push((name, engine));
-    }
+    let mut engines = loaded(folder, &tuples, rows, names)?;
     points(&mut engines, &tuples, rows)?;
     ranges(&mut engines, rows)?;
     writes(&mut engines, &tuples, rows, changes)?;
@@ -64,6 +65,23 @@ fn run(folder: &Path, rows: usize, changes: usize, names: &[&str]) -> Result<()>
         }
     }
     Ok(())
+}
+
+/// The engines with the first rows of the tuples.
+fn loaded<'n>(
+    folder: &Path,
+    tuples: &Tuples,
+    rows: usize,
+    names: &[&'n str],
+) -> Result<Vec<(&'n str, Box<dyn Engine>)>> {
+    let mut engines: Vec<(&str, Box<dyn Engine>)> = vec![];
+    for name in names {
+        eprintln!("loading {name}");
+        let mut engine = open(name, &folder.join(name), tuples)?;
+        engine.load(tuples, rows)?;
+        engines.push((name, engine));
+    }
+    Ok(engines)
 }
 
 fn tuples_of(tuples: &Tuples, rows: usize) -> String {

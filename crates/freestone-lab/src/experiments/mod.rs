@@ -49,7 +49,7 @@ pub struct Experiment {
 }
 
 /// All experiments, in the order of the report.
-pub const EXPERIMENTS: [Experiment; 28] = [
+pub const EXPERIMENTS: [Experiment; 29] = [
     codecs::EXPERIMENT,
     holloway_size::EXPERIMENT,
     holloway::SCANS,
@@ -65,6 +65,7 @@ pub const EXPERIMENTS: [Experiment; 28] = [
     tenants::INTERFERENCE,
     ptable::NODES,
     ptable::POINTS,
+    ptable::PEERS,
     ptable::BLOCKS,
     ptable::SCANS,
     ptable::WRITES,

@@ -148,6 +148,7 @@ fn sized(name: &str, options: &RunOptions) -> RunOptions {
         "memory-layouts" => (Some(200_000), None, None),
         "memory-layouter" => (Some(50_000), None, Some(1)),
         "ptable-nodes" | "ptable-points" | "ptable-writes" => (Some(200_000), None, Some(50_000)),
+        "ptable-peers" => (Some(200_000), None, Some(5_000)),
         "ptable-blocks" | "ptable-scans" => (Some(200_000), None, None),
         "protocol-survey" | "protocol-design" => (None, Some(0.005), None),
         "protocol-networks" => (None, Some(0.005), None),

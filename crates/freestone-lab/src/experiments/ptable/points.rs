@@ -55,8 +55,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
             best.iter_mut().zip(found).for_each(|(best, time)| *best = best.min(time));
         }
         times.iter_mut().zip(best).for_each(|(line, time)| line.push(time));
-        first =
-            Some(setup(options, *rows, Some(&pool), "Best of three runs. Peers of other makers are not in this run."));
+        first = Some(setup(options, *rows, Some(&pool), "Best of three runs. Engines of other makers: ptable-peers."));
     }
     let series = |(label, values): (&str, &Vec<f64>)| Series::new(label.to_owned(), values.clone());
     let series: Vec<Series> = LABELS.into_iter().zip(&times).map(series).collect();
