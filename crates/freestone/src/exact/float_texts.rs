@@ -2,14 +2,9 @@
 //! fraction.
 
 use std::fmt::{Display, LowerExp, Write};
-use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, StringViewBuilder};
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::common::config::ConfigExtension;
 use datafusion::common::extensions_options;
-use datafusion::error::Result;
 
 extensions_options! {
     /// How casts write floats in a session.
@@ -52,25 +47,6 @@ fn push(text: &mut String, value: f64, shortest: &(impl Display + LowerExp), exp
     } else {
         write!(text, "{shortest}")
     };
-}
-
-/// The texts of floats, as another type of texts.
-pub(super) fn texts(floats: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
-    let mut texts = StringViewBuilder::with_capacity(floats.len());
-    let mut text = String::new();
-    for row in 0..floats.len() {
-        if floats.is_null(row) {
-            texts.append_null();
-            continue;
-        }
-        text.clear();
-        match floats.data_type() {
-            DataType::Float32 => push_float32(&mut text, floats.as_primitive::<Float32Type>().value(row)),
-            _ => push_float(&mut text, floats.as_primitive::<Float64Type>().value(row)),
-        }
-        texts.append_value(&text);
-    }
-    Ok(cast(&(Arc::new(texts.finish()) as ArrayRef), to)?)
 }
 
 #[cfg(test)]

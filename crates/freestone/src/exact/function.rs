@@ -18,7 +18,7 @@ use datafusion::physical_expr::expressions::BinaryExpr;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalExprRef, ScalarFunctionExpr};
 use datafusion::physical_expr_common::datum::apply;
 
-use super::{casts, decimals, float_texts};
+use super::{casts, decimals, postgres_texts};
 use crate::error::{Error, ErrorKind};
 use crate::type_names::type_name;
 
@@ -37,8 +37,8 @@ pub(crate) enum Operation {
     Negative,
     /// A cast; with `or_null`, TRY_CAST.
     Cast { to: DataType, or_null: bool },
-    /// A float as the text that PostgreSQL has for it.
-    FloatText(DataType),
+    /// A float, a list or bytes as the text that PostgreSQL has for it.
+    PostgresText(DataType),
 }
 
 /// An operation as a function.
@@ -50,7 +50,7 @@ pub(crate) struct Exact {
 
 impl Exact {
     pub fn new(operation: Operation) -> Self {
-        let is_unary = matches!(operation, Operation::Negative | Operation::Cast { .. } | Operation::FloatText(_));
+        let is_unary = matches!(operation, Operation::Negative | Operation::Cast { .. } | Operation::PostgresText(_));
         let operands = if is_unary { 1 } else { 2 };
         Exact { operation, signature: Signature::any(operands, Volatility::Immutable) }
     }
@@ -118,7 +118,7 @@ impl Exact {
             (Operation::WholeQuotient, [left, right]) => decimals::whole_quotients(left, right),
             (Operation::Negative, [operand]) => unary(operand, negative),
             (Operation::Cast { to, or_null }, [operand]) => unary(operand, |array| casts::cast(array, to, *or_null)),
-            (Operation::FloatText(to), [operand]) => unary(operand, |array| float_texts::texts(array, to)),
+            (Operation::PostgresText(to), [operand]) => unary(operand, |array| postgres_texts::texts(array, to)),
             (operation, operands) => internal_err!("{operation:?} of {} operands", operands.len()),
         }
     }
@@ -135,7 +135,7 @@ impl ScalarUDFImpl for Exact {
             Operation::Binary(_) => "%",
             Operation::Quotient => "/",
             Operation::WholeQuotient => "//",
-            Operation::Cast { or_null: false, .. } | Operation::FloatText(_) => "cast",
+            Operation::Cast { or_null: false, .. } | Operation::PostgresText(_) => "cast",
             Operation::Cast { or_null: true, .. } => "try_cast",
         }
     }
@@ -143,7 +143,7 @@ impl ScalarUDFImpl for Exact {
     /// The name of the replaced expression, so that columns keep their names.
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         Ok(match (&self.operation, args) {
-            (Operation::Cast { .. } | Operation::FloatText(_), [operand]) => operand.schema_name().to_string(),
+            (Operation::Cast { .. } | Operation::PostgresText(_), [operand]) => operand.schema_name().to_string(),
             (Operation::Negative, [operand]) => format!("(- {})", operand.schema_name()),
             (_, [left, right]) => format!("{} {} {}", left.schema_name(), self.name(), right.schema_name()),
             _ => self.name().to_owned(),
@@ -156,7 +156,7 @@ impl ScalarUDFImpl for Exact {
                 let word = if *or_null { "TRY_CAST" } else { "CAST" };
                 format!("{word}({operand} AS {to})")
             }
-            (Operation::FloatText(to), [operand]) => format!("CAST({operand} AS {to})"),
+            (Operation::PostgresText(to), [operand]) => format!("CAST({operand} AS {to})"),
             (Operation::Negative, [operand]) => format!("(- {operand})"),
             (_, [left, right]) => format!("({left} {} {right})", self.name()),
             _ => self.name().to_owned(),
@@ -177,7 +177,7 @@ impl ScalarUDFImpl for Exact {
                 Ok(DataType::Decimal128(38, scale))
             }
             (Operation::Negative, [operand]) => Ok(operand.clone()),
-            (Operation::Cast { to, .. } | Operation::FloatText(to), _) => Ok(to.clone()),
+            (Operation::Cast { to, .. } | Operation::PostgresText(to), _) => Ok(to.clone()),
             (operation, types) => internal_err!("{operation:?} of {} operands", types.len()),
         }
     }

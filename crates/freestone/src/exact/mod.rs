@@ -18,6 +18,7 @@ mod function;
 mod functions;
 pub(crate) mod normal_form;
 mod planner;
+mod postgres_texts;
 mod rounding;
 mod small;
 mod truncation;
@@ -77,21 +78,21 @@ fn in_plan(plan: LogicalPlan, is_stored: IsStored, has_postgres_texts: bool) -> 
         other => other,
     };
     if has_postgres_texts {
-        return expressions::changed(plan, |expression, schema| match float_text(&expression, schema) {
-            Some((operand, to)) => Transformed::yes(Exact::new(Operation::FloatText(to)).call(vec![operand])),
+        return expressions::changed(plan, |expression, schema| match postgres_text(&expression, schema) {
+            Some((operand, to)) => Transformed::yes(Exact::new(Operation::PostgresText(to)).call(vec![operand])),
             None => in_expression(expression, schema),
         });
     }
     expressions::changed(plan, in_expression)
 }
 
-/// The operand and the type of a cast of a float to a text.
-fn float_text(expression: &Expr, schema: &DFSchema) -> Option<(Expr, DataType)> {
+/// The operand and the type of a cast to a text that PostgreSQL writes in another way.
+fn postgres_text(expression: &Expr, schema: &DFSchema) -> Option<(Expr, DataType)> {
     let (Expr::Cast(Cast { expr, field, .. }) | Expr::TryCast(TryCast { expr, field, .. })) = expression else {
         return None;
     };
-    let is_float = matches!(expr.get_type(schema).ok()?, DataType::Float32 | DataType::Float64);
-    (is_float && field.data_type().is_string()).then(|| (expr.as_ref().clone(), field.data_type().clone()))
+    let differs = postgres_texts::differ(&expr.get_type(schema).ok()?);
+    (differs && field.data_type().is_string()).then(|| (expr.as_ref().clone(), field.data_type().clone()))
 }
 
 /// Makes an expression exact, including its sub-expressions. Its types must be known.
