@@ -108,8 +108,36 @@ impl From<Error> for PgError {
     fn from(error: Error) -> Self {
         let error_fields = fields(&error);
         let hint = error.hint().map(str::to_owned);
-        PgError { hint, fields: error_fields, ..PgError::new(error.sqlstate(), error.to_string()) }
+        let message = error.to_string();
+        PgError { hint, fields: error_fields, ..PgError::new(state(error.sqlstate(), &message), message) }
     }
+}
+
+/// Parts of messages about statements that PostgreSQL counts as wrong in form.
+const WRONG_WIDTHS: [&str; 5] = [
+    " values, expected ",
+    " columns, expected ",
+    " is assigned twice",
+    "a subquery here has one column, not ",
+    "the queries of a set operation have ",
+];
+
+/// The state that PostgreSQL gives to an error of the engine.
+fn state(state: &'static str, message: &str) -> &'static str {
+    let says = |parts: &[&str]| parts.iter().any(|part| message.contains(part));
+    match state {
+        sqlstate::INVALID_DATETIME_FORMAT if has_fields_out_of_range(message) => sqlstate::DATETIME_FIELD_OVERFLOW,
+        sqlstate::INVALID_PARAMETER_VALUE if says(&WRONG_WIDTHS) => sqlstate::SYNTAX_ERROR,
+        other => other,
+    }
+}
+
+/// Whether a text that is no date or time, which a message quotes, has the form of one: such as `2023-02-29` or `25:00`.
+fn has_fields_out_of_range(message: &str) -> bool {
+    let Some(text) = message.split('\'').nth(1) else { return false };
+    let is_sign = |c: char| c.is_ascii_digit() || "-:./+ TZ".contains(c);
+    let fields = text.trim().split(|c: char| !c.is_ascii_digit()).filter(|field| !field.is_empty()).count();
+    fields >= 2 && text.starts_with(|c: char| c.is_ascii_digit()) && text.trim().chars().all(is_sign)
 }
 
 /// The fields that say what an error concerns. As in PostgreSQL, those of violated constraints have names.
@@ -146,6 +174,23 @@ impl From<FrameError> for PgError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn fields_out_of_range_are_no_wrong_format() {
+        for (message, expected) in [
+            ("invalid DATE: '2023-02-29'", "22008"),
+            ("invalid TIME: '25:00:00'", "22008"),
+            ("invalid TIMESTAMP: '2023-13-01 00:00:00+02'", "22008"),
+            ("invalid DATE: 'xx'", "22007"),
+            ("invalid DATE: '7'", "22007"),
+            ("invalid DATE: ''", "22007"),
+            ("invalid DATE: '2023-02-xx'", "22007"),
+        ] {
+            assert_eq!(state("22007", message), expected, "{message}");
+        }
+        assert_eq!(state("22023", "row 1 has 2 values, expected 1"), "42601");
+        assert_eq!(state("22023", "something else"), "22023");
+    }
 
     #[test]
     fn syntax_errors_have_a_place() {

@@ -8,6 +8,7 @@ mod calendar;
 mod catalog;
 mod connection;
 mod copy_binary;
+mod declared;
 mod encoding;
 mod error;
 mod frame;
@@ -16,6 +17,7 @@ pub mod fuzz;
 mod login;
 mod names;
 mod normal;
+mod numerals;
 mod numeric;
 mod parameters;
 mod reply;
@@ -24,6 +26,7 @@ mod settings;
 mod types;
 mod utility;
 mod values;
+mod zones;
 
 use std::sync::Arc;
 

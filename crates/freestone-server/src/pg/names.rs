@@ -6,7 +6,8 @@ use std::sync::Arc;
 use arrow::datatypes::{Schema, SchemaRef};
 use freestone_sql::Span;
 use freestone_sql::tree::{
-    self, Expr, ExprKind, Name, Parameter, Query, QueryBody, SelectItem, SpecialCall, StatementKind, TrimSide, TypeKind,
+    self, BinaryOperator, Expr, ExprKind, Link, Literal, Name, Parameter, Query, QueryBody, SelectItem, SpecialCall,
+    StatementKind, TrimSide, TypeKind, UnaryOperator,
 };
 
 use super::types::{self, ColumnType, Type};
@@ -61,6 +62,16 @@ fn of_body(body: &QueryBody, known: &Known) -> Option<Vec<Told>> {
             Some(of_body(first, known)?.into_iter().map(|told| Told { of_type: None, ..told }).collect())
         }
         QueryBody::Nested(query) => of_body(&query.body, known),
+        QueryBody::Values(rows) => {
+            // A larger number in another row has a say.
+            let are_integers =
+                |at: usize| rows.iter().all(|row| row.get(at).is_some_and(|value| is_integer(value, known)));
+            let of_value = |(at, value): (usize, &Expr)| {
+                let of_type = type_of(value, known).filter(|of| of.element != types::INT4 || are_integers(at));
+                Told { name: None, of_type }
+            };
+            Some(rows.first()?.iter().enumerate().map(of_value).collect())
+        }
         _ => None,
     }
 }
@@ -110,9 +121,11 @@ fn type_of(expr: &Expr, known: &Known) -> Option<ColumnType> {
             ColumnType::of_sql(data_type, known.is_enum)
         }
         ExprKind::Parameter(parameter) => Some(of_parameter(parameter, known)),
+        _ if is_integer(expr, known) => Some(ColumnType::plain(types::INT4)),
         ExprKind::Literal(_) | ExprKind::Chain { .. } => text,
         ExprKind::List(values) => {
-            let element = values.iter().find_map(|value| type_of(value, known))?;
+            let is_null = |value: &&Expr| matches!(value.kind, ExprKind::Literal(Literal::Null));
+            let element = values.iter().filter(|value| !is_null(value)).find_map(|value| type_of(value, known))?;
             Some(ColumnType { is_array: true, ..element })
         }
         ExprKind::Special(call) => match call.as_ref() {
@@ -121,6 +134,27 @@ fn type_of(expr: &Expr, known: &Known) -> Option<ColumnType> {
         },
         ExprKind::Call(call) => text.filter(|_| TEXTS.contains(&last(&call.name))),
         _ => None,
+    }
+}
+
+/// Whether an expression of literals, parameters and casts is of type `integer`. The engine computes it with more bits.
+fn is_integer(expr: &Expr, known: &Known) -> bool {
+    match &expr.kind {
+        ExprKind::Literal(Literal::Number(digits)) => digits.parse::<i32>().is_ok(),
+        ExprKind::Parameter(parameter) => of_parameter(parameter, known) == ColumnType::plain(types::INT4),
+        ExprKind::Unary { operator: UnaryOperator::Minus | UnaryOperator::Plus, operand } => is_integer(operand, known),
+        ExprKind::Cast { data_type, .. } => match &data_type.kind {
+            TypeKind::Named { name, .. } => Type::by_sql(last(name)) == Some(types::INT4.oid),
+            _ => false,
+        },
+        ExprKind::Chain { first, rest } => {
+            let computes = |link: &Link| {
+                matches!(link.operator, BinaryOperator::Plus | BinaryOperator::Minus | BinaryOperator::Multiply)
+                    && is_integer(&link.operand, known)
+            };
+            is_integer(first, known) && rest.iter().all(computes)
+        }
+        _ => false,
     }
 }
 
@@ -253,6 +287,20 @@ mod tests {
             assert_eq!(of(sql, DataType::Utf8View), expected, "{sql}");
         }
         assert_eq!(of("SELECT 1::oid", DataType::Int64), (26, -1));
+        for (sql, expected) in [
+            ("SELECT 1", 23),
+            ("SELECT -1 + $1 * 2::int", 23),
+            ("VALUES (1), (2)", 23),
+            ("SELECT 3000000000", 20),
+            ("SELECT 1 + a FROM t", 20),
+            ("SELECT 1 + $2", 20),
+            ("SELECT 1::bigint", 20),
+        ] {
+            assert_eq!(of(sql, DataType::Int64), (expected, -1), "{sql}");
+        }
+        assert_eq!(of("SELECT 7 - 5", DataType::Decimal128(5, 2)).0, 1700, "what the engine computes has a say");
+        let list = DataType::new_list(DataType::Utf8View, true);
+        assert_eq!(of("SELECT ARRAY[NULL, a::inet]", list), (1041, -1));
         assert_eq!(of("SELECT a::json", DataType::Int64), (20, -1));
     }
 
@@ -291,13 +339,8 @@ mod tests {
                 .collect();
             assert_eq!(found.join(" "), expected, "{sql}");
         }
-        for sql in [
-            "SELECT *, 1 FROM t",
-            "SELECT COLUMNS(*) FROM t",
-            "INSERT INTO t VALUES (1)",
-            "VALUES (1)",
-            "nothing that reads",
-        ] {
+        for sql in ["SELECT *, 1 FROM t", "SELECT COLUMNS(*) FROM t", "INSERT INTO t VALUES (1)", "nothing that reads"]
+        {
             assert!(told(sql, &Known { is_enum: &|_| false, declared: &[] }).is_none(), "{sql}");
         }
     }

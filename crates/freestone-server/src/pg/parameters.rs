@@ -116,6 +116,11 @@ pub fn field(bytes: Option<&[u8]>, column: &Field) -> Result<ScalarValue, String
         return ScalarValue::try_new_null(to).map_err(|error| error.strip_backtrace());
     };
     let kind = ColumnType::of_field(column);
+    // A column of JSONB is one of JSON here, and clients send the version that JSONB begins with.
+    let bytes = match bytes {
+        [JSONB_VERSION, json @ ..] if kind.element == types::JSON && !kind.is_array => json,
+        bytes => bytes,
+    };
     let value = if kind.is_array { array::binary(bytes, kind.element)? } else { binary(bytes, kind.element)? };
     value.cast_to(to).map_err(|error| error.strip_backtrace())
 }

@@ -2,8 +2,8 @@
 //! DuckDB, it has one row with a list. So for clients of PostgreSQL, the list is unnested.
 
 use freestone_sql::tree::{
-    Argument, Call, CopySource, Expr, ExprKind, Query, Select, Statement, StatementKind, WalkMut, WithBody, WithPart,
-    Write,
+    Argument, Call, CopySource, Expr, ExprKind, Query, Select, Statement, StatementKind, Table, TableKind, WalkMut,
+    WithBody, WithPart, Write,
 };
 
 use super::names::{keep_name, last, name_of};
@@ -17,7 +17,9 @@ pub fn is_in(sql: &str) -> bool {
 
 /// Unnests the series in the columns of a statement.
 pub fn unnest(statement: &mut Statement) {
-    queries(statement).into_iter().for_each(|query| Unnest.query(query));
+    // The engine's own name of the column is an alternative to that of the series.
+    let names_columns = !statement.to_string().to_ascii_lowercase().contains("value");
+    queries(statement).into_iter().for_each(|query| Unnest { names_columns }.query(query));
 }
 
 /// The queries of a statement, without those within them.
@@ -50,7 +52,10 @@ fn query_of_part(part: &mut WithPart) -> Option<&mut Query> {
     }
 }
 
-struct Unnest;
+struct Unnest {
+    /// Whether the other name of a series in FROM is that of its column.
+    names_columns: bool,
+}
 
 impl WalkMut for Unnest {
     fn select(&mut self, select: &mut Select) {
@@ -61,6 +66,17 @@ impl WalkMut for Unnest {
             }
         }
         select.walk_mut(self);
+    }
+
+    fn table(&mut self, table: &mut Table) {
+        if let (TableKind::Call { call, ordinality: false, .. }, Some(alias)) = (&table.kind, &mut table.alias)
+            && self.names_columns
+            && is_series(call)
+            && alias.columns.is_empty()
+        {
+            alias.columns.push(alias.name.clone());
+        }
+        table.walk_mut(self);
     }
 }
 
@@ -130,6 +146,7 @@ mod tests {
                 "SELECT extract(year FROM d), generate_series(1, 2) + 1 FROM t",
                 "SELECT EXTRACT(YEAR FROM d), unnest(generate_series(1, 2)) + 1 FROM t",
             ),
+            ("SELECT a FROM t, generate_series(1, 3) s", "SELECT a FROM t, generate_series(1, 3) AS s(s)"),
             ("SELECT (generate_series(1, 2))", "SELECT (unnest(generate_series(1, 2))) AS \"generate_series\""),
             (
                 "SELECT 1 WHERE 1 IN (SELECT generate_series(1, 3))",
@@ -141,7 +158,7 @@ mod tests {
         }
         for sql in [
             "SELECT * FROM generate_series(1, 3)",
-            "SELECT a FROM t, generate_series(1, 3) s",
+            "SELECT s.value FROM generate_series(1, 3) s",
             "SELECT list_sum(generate_series(1, 3)), [generate_series(1, 2)]",
             "SELECT 'generate_series(1, 3)', \"generate_series\" FROM t",
             "SELECT generate_series",

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::calendar::{DateStyle, IntervalStyle, Styles};
 use super::encoding::Encoding;
 use super::error::PgError;
+use super::zones;
 use crate::sqlstate;
 
 pub const VERSION: &str = concat!("16.6 (Freestone ", env!("CARGO_PKG_VERSION"), ")");
@@ -169,9 +170,13 @@ impl Settings {
     ///
     /// The value is invalid, or the setting cannot be changed.
     pub fn set(&mut self, name: &str, value: Option<&str>) -> Result<Changed, PgError> {
+        // By the engine's own name, offsets count eastwards.
+        let is_engines = name.eq_ignore_ascii_case("time_zone");
         let Some((name, _, kind)) = find(name) else {
             return Err(PgError::new(sqlstate::UNDEFINED_OBJECT, format!("there is no setting {name}")));
         };
+        let eastwards = value.filter(|_| is_engines).map(zones::shown);
+        let value = eastwards.as_deref().or(value);
         let initial = self.initial.get(name).cloned().unwrap_or_default();
         let value = value.map_or_else(|| initial.clone(), str::to_owned);
         let lower = value.to_ascii_lowercase();

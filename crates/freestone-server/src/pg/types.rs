@@ -1,6 +1,8 @@
 //! The mapping of the engine's types to those of PostgreSQL.
 
-use arrow::datatypes::{DataType, Field};
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use freestone::NormalText;
 
 use freestone_sql::tree;
@@ -37,10 +39,12 @@ types! {
     NAME = 19, "name", "name", 64, 1003, 'S';
     INT8 = 20, "int8", "bigint", 8, 1016, 'N';
     INT2 = 21, "int2", "smallint", 2, 1005, 'N';
+    INT2VECTOR = 22, "int2vector", "int2vector", -1, 1006, 'A';
     INT4 = 23, "int4", "integer", 4, 1007, 'N';
     REGPROC = 24, "regproc", "regproc", 4, 1008, 'N';
     TEXT = 25, "text", "text", -1, 1009, 'S';
     OID = 26, "oid", "oid", 4, 1028, 'N';
+    OIDVECTOR = 30, "oidvector", "oidvector", -1, 1013, 'A';
     JSON = 114, "json", "json", -1, 199, 'U';
     FLOAT4 = 700, "float4", "real", 4, 1021, 'N';
     FLOAT8 = 701, "float8", "double precision", 8, 1022, 'N';
@@ -194,7 +198,11 @@ impl ColumnType {
             OID | REGCLASS | REGTYPE | REGPROC => INT8,
             other => other,
         };
-        self.is_array == plain.is_array && values(self.element) == values(plain.element)
+        let is_shorter = self.element == INT4 && !self.is_array && plain == ColumnType::plain(INT8);
+        let is_vector = [INT2VECTOR, OIDVECTOR].contains(&self.element) && !self.is_array;
+        is_shorter
+            || is_vector && plain.is_array && plain.element == INT8
+            || self.is_array == plain.is_array && values(self.element) == values(plain.element)
     }
 
     /// The type that a cast in SQL names; `None` where the engine's type says as much.
@@ -269,6 +277,22 @@ pub fn enum_oid(name: &str) -> u32 {
     OID_ENUM_FIRST + 2 * (hash % ENUMS_MAX)
 }
 
+/// Columns of labels of a type with a name have that type. `known` gives the types, by name, with their labels.
+pub fn with_enums(schema: SchemaRef, known: impl FnOnce() -> Vec<(String, Vec<String>)>) -> SchemaRef {
+    if !schema.fields().iter().any(|field| freestone::labels_of(field).is_some()) {
+        return schema;
+    }
+    let known = known();
+    let named = |field: &Arc<Field>| {
+        let labels = freestone::labels_of(field)?;
+        let (name, _) = known.iter().find(|(_, known)| *known == labels)?;
+        let of_type = ColumnType::of_oid(enum_oid(name)).filter(|_| !ColumnType::is_noted(field))?;
+        Some(Arc::new(of_type.note(field.as_ref().clone())))
+    };
+    let fields = schema.fields().iter().map(|field| named(field).unwrap_or_else(|| field.clone()));
+    Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
+}
+
 /// Whether a type of labels, or an array of one, could have this OID.
 pub fn is_of_enum(oid: u32) -> bool {
     (OID_ENUM_FIRST..OID_ENUM_FIRST + 2 * ENUMS_MAX).contains(&oid)
@@ -304,10 +328,10 @@ fn scalar(data_type: &DataType) -> Type {
 /// The engine's type for a parameter type that the client declares; `None` if the type is to be inferred from the
 /// statement.
 pub fn parameter_type(oid: u32) -> Option<DataType> {
-    use arrow::datatypes::{Field, IntervalUnit, TimeUnit};
+    use arrow::datatypes::{IntervalUnit, TimeUnit};
     if let Some(element) = Type::by_array(oid) {
         let element = parameter_type(element.oid)?;
-        return Some(DataType::List(std::sync::Arc::new(Field::new_list_field(element, true))));
+        return Some(DataType::List(Arc::new(Field::new_list_field(element, true))));
     }
     Some(match Type::by_oid(oid)? {
         BOOL => DataType::Boolean,

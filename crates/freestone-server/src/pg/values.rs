@@ -39,6 +39,8 @@ pub enum ColumnError {
     Arrow(#[from] ArrowError),
     #[error("lists of several lengths in one list are no array of the binary format")]
     Uneven,
+    #[error("integer out of range: {0}")]
+    OutOfRange(i64),
     #[error("the character {character:?} has no equivalent in encoding {encoding}")]
     NoEquivalent { character: char, encoding: &'static str },
 }
@@ -80,6 +82,12 @@ enum Values {
     Encoded(BinaryViewArray, bool),
     /// Numbers of objects, which have four bytes.
     Oid(PrimitiveArray<Int64Type>),
+    /// Lists of numbers of the catalog, which count from 0 and are written with blanks.
+    Vector {
+        offsets: OffsetBuffer<i64>,
+        numbers: PrimitiveArray<Int64Type>,
+        of: Type,
+    },
     Bytes(BinaryViewArray),
     /// UUIDs, and their texts.
     Uuid(FixedSizeBinaryArray, StringViewArray),
@@ -105,6 +113,13 @@ impl Column {
             }
             (Values::Int8(numbers), types::OID | types::REGCLASS | types::REGTYPE | types::REGPROC) => {
                 Values::Oid(numbers)
+            }
+            (Values::Int8(numbers), types::INT4) => Values::Int4(shortened(&numbers)?),
+            (Values::List { offsets, elements, .. }, types::INT2VECTOR | types::OIDVECTOR) if !of.is_array => {
+                match &elements.values {
+                    Values::Int8(numbers) => Values::Vector { offsets, numbers: numbers.clone(), of: of.element },
+                    _ => Values::List { offsets, elements, oid: of.element.oid },
+                }
             }
             (values, _) => values,
         };
@@ -168,6 +183,12 @@ impl Column {
             }
             Values::Uuid(_, texts) => out.extend(texts.value(row).as_bytes()),
             Values::List { offsets, elements, .. } => elements.write_array_text(bounds(offsets, row), out),
+            Values::Vector { offsets, numbers, .. } => {
+                for (at, place) in bounds(offsets, row).enumerate() {
+                    out.extend((at > 0).then_some(b' '));
+                    show(out, numbers.value(place));
+                }
+            }
             Values::Null => {}
         }
     }
@@ -229,6 +250,7 @@ impl Column {
             Values::Bytes(values) => out.extend(values.value(row)),
             Values::Uuid(values, _) => out.extend(values.value(row)),
             Values::List { offsets, elements, oid } => elements.write_array_binary(bounds(offsets, row), *oid, out),
+            Values::Vector { offsets, numbers, of } => write_vector(out, &numbers.values()[bounds(offsets, row)], *of),
             Values::Null => {}
         }
     }
@@ -418,6 +440,29 @@ fn micros(array: &ArrayRef) -> Result<PrimitiveArray<TimestampMicrosecondType>, 
         TimeUnit::Microsecond => count,
         TimeUnit::Nanosecond => count.div_euclid(1000),
     }))
+}
+
+/// Numbers of 32 bits.
+fn shortened(numbers: &PrimitiveArray<Int64Type>) -> Result<PrimitiveArray<Int32Type>, ColumnError> {
+    numbers.try_unary(|number| i32::try_from(number).map_err(|_| ColumnError::OutOfRange(number)))
+}
+
+/// The binary form of a vector: an array of one dimension, whose first element has the number 0.
+fn write_vector(out: &mut Vec<u8>, numbers: &[i64], of: Type) {
+    let element = if of == types::INT2VECTOR { types::INT2 } else { types::OID };
+    let count = i32::try_from(numbers.len()).unwrap_or(i32::MAX);
+    out.extend(1i32.to_be_bytes());
+    out.extend(0i32.to_be_bytes());
+    out.extend(element.oid.to_be_bytes());
+    out.extend(count.to_be_bytes());
+    out.extend(0i32.to_be_bytes());
+    for number in numbers {
+        out.extend(i32::from(element.width).to_be_bytes());
+        match element {
+            types::INT2 => out.extend((*number as i16).to_be_bytes()),
+            _ => out.extend((*number as u32).to_be_bytes()),
+        }
+    }
 }
 
 fn bounds(offsets: &OffsetBuffer<i64>, row: usize) -> std::ops::Range<usize> {

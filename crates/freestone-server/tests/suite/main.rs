@@ -10,6 +10,7 @@ mod postgres;
 mod postgres_catalog;
 mod postgres_claims;
 mod postgres_copy;
+mod postgres_drivers;
 mod postgres_types;
 mod server;
 mod snapshots;

@@ -293,10 +293,11 @@ async fn times_are_shown_in_the_zone_of_the_connection() {
     let noon = "SELECT TIMESTAMPTZ '2024-01-01 12:00:00+00'::text";
     for (statement, shown, expected) in [
         ("SET TIME ZONE 'Europe/Berlin'", "Europe/Berlin", "2024-01-01 13:00:00+01"),
-        ("SET TIME ZONE = '+07:00'", "+07:00", "2024-01-01 19:00:00+07"),
-        ("SET TIME ZONE -3.5", "-03:30", "2024-01-01 08:30:00-03:30"),
+        ("SET TIME ZONE = '+07:00'", "+07:00", "2024-01-01 05:00:00-07"),
+        ("SET TIME ZONE -3.5", "<-03:30>+03:30", "2024-01-01 08:30:00-03:30"),
+        ("SET TIME ZONE 'UTC-2'", "UTC-2", "2024-01-01 14:00:00+02"),
         ("SET timezone TO 'asia/tokyo'", "Asia/Tokyo", "2024-01-01 21:00:00+09"),
-        ("SET time_zone = '+02:00'", "+02:00", "2024-01-01 14:00:00+02"),
+        ("SET time_zone = '+02:00'", "<+02>-02", "2024-01-01 14:00:00+02"),
         ("RESET TimeZone", "UTC", "2024-01-01 12:00:00+00"),
     ] {
         client.batch_execute(statement).await.expect(statement);

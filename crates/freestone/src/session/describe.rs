@@ -233,6 +233,15 @@ impl Session {
         Ok(definitions::types(&snapshot).filter_map(labels).collect())
     }
 
+    /// The names of the schemas that CREATE SCHEMA has made.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn schemas(&self) -> Result<Vec<String>> {
+        let snapshot = self.snapshot()?;
+        Ok(definitions::schemas(&snapshot).map(str::to_owned).collect())
+    }
+
     /// The sequences of the database.
     ///
     /// # Errors

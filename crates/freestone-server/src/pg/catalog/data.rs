@@ -34,6 +34,8 @@ const OID_FIRST: i64 = 20_000;
 pub struct Data {
     pub relations: Vec<RelationOids>,
     pub sequences: Vec<SequenceOid>,
+    /// The schemas that CREATE SCHEMA has made.
+    pub schemas: Vec<String>,
     pub roles: Vec<(String, Role)>,
     pub user: String,
     pub peers: Peers,
@@ -108,6 +110,8 @@ pub struct RelationOids {
     pub key_oid: i64,
     pub indexes: Vec<Index>,
     pub relation: Relation,
+    /// The schema that CREATE SCHEMA has made, if it is in one.
+    pub in_schema: Option<String>,
 }
 
 /// An index of a table: of a key, or one that has a name.
@@ -125,6 +129,8 @@ pub struct Index {
 pub struct SequenceOid {
     pub oid: i64,
     pub sequence: SequenceRelation,
+    /// The schema that CREATE SCHEMA has made, if it is in one.
+    pub in_schema: Option<String>,
 }
 
 /// A constraint of a table.
@@ -155,11 +161,12 @@ impl Data {
         let relations: Vec<_> = relations.into_iter().map(|relation| numbered(relation, &mut taken)).collect();
         let sequences = sequences.into_iter().map(|sequence| {
             let oid = number(&mut taken, &format!("{} sequence", sequence.name));
-            SequenceOid { oid, sequence }
+            SequenceOid { oid, sequence, in_schema: None }
         });
         Data {
             relations,
             sequences: sequences.collect(),
+            schemas: vec![],
             roles,
             user: peers.user.clone(),
             peers,
@@ -172,6 +179,23 @@ impl Data {
             prepared: vec![],
             cursors: vec![],
         }
+    }
+
+    /// The same with the schemas that CREATE SCHEMA has made, in which some of the objects are.
+    pub fn with_schemas(mut self, schemas: Vec<String>) -> Data {
+        let schema_of = |name: &str| Some(name.split_once('.')?.0.to_owned()).filter(|schema| schemas.contains(schema));
+        for table in self.relations.iter_mut().filter(|table| !table.relation.is_temporary) {
+            table.in_schema = schema_of(&table.relation.name);
+            let Some(schema) = &table.in_schema else { continue };
+            for index in &mut table.indexes {
+                let own = index.name.strip_prefix(schema).and_then(|rest| rest.strip_prefix('.')).map(str::to_owned);
+                index.name = own.unwrap_or_else(|| std::mem::take(&mut index.name));
+            }
+        }
+        for of in self.sequences.iter_mut().filter(|of| !of.sequence.is_temporary) {
+            of.in_schema = schema_of(&of.sequence.name);
+        }
+        Data { schemas, ..self }
     }
 
     pub fn relation(&self, oid: i64) -> Option<&RelationOids> {
@@ -270,11 +294,12 @@ impl Data {
 
 impl SequenceOid {
     /// The OID of its schema, the schema's name, and its name within.
-    pub fn names(&self) -> (i64, &'static str, &str) {
+    pub fn names(&self) -> (i64, &str, &str) {
         let name = self.sequence.name.as_str();
-        match name.split_once('.').filter(|_| self.sequence.is_temporary) {
-            Some((_, own)) => (OID_PG_TEMP, PG_TEMP, own),
-            None => (OID_PUBLIC, "public", name),
+        match (&self.in_schema, name.split_once('.')) {
+            (Some(schema), Some((_, own))) => (schema_oid(schema), schema, own),
+            (None, Some((_, own))) if self.sequence.is_temporary => (OID_PG_TEMP, PG_TEMP, own),
+            _ => (OID_PUBLIC, "public", name),
         }
     }
 
@@ -285,8 +310,12 @@ impl SequenceOid {
     }
 }
 
+/// The beginnings of conditions that are the types of their columns: JSON, INET and labels.
+const TYPE_CHECKS: [&str; 3] = ["freestone_is_json(", "freestone_is_normal(", "freestone_enum("];
+
 /// A relation with numbers for it and its indexes.
-fn numbered(relation: Relation, taken: &mut HashMap<i64, ()>) -> RelationOids {
+fn numbered(mut relation: Relation, taken: &mut HashMap<i64, ()>) -> RelationOids {
+    relation.checks.retain(|(_, condition)| !TYPE_CHECKS.iter().any(|own| condition.starts_with(own)));
     let oid = number(taken, &relation.name);
     let key_oid = number(taken, &format!("{} pkey", relation.name));
     let mut indexes = vec![];
@@ -302,7 +331,7 @@ fn numbered(relation: Relation, taken: &mut HashMap<i64, ()>) -> RelationOids {
             indexes.push(Index { oid, name, columns, is_unique, is_primary: false });
         }
     }
-    RelationOids { oid, key_oid, indexes, relation }
+    RelationOids { oid, key_oid, indexes, relation, in_schema: None }
 }
 
 impl RelationOids {
@@ -313,8 +342,30 @@ impl RelationOids {
     }
 
     /// The OID of its schema, and the schema's name.
-    pub fn schema(&self) -> (i64, &'static str) {
-        if self.relation.is_temporary { (OID_PG_TEMP, PG_TEMP) } else { (OID_PUBLIC, "public") }
+    pub fn schema(&self) -> (i64, &str) {
+        match &self.in_schema {
+            Some(schema) => (schema_oid(schema), schema),
+            None if self.relation.is_temporary => (OID_PG_TEMP, PG_TEMP),
+            None => (OID_PUBLIC, "public"),
+        }
+    }
+
+    /// The name within its schema.
+    pub fn own_name(&self) -> &str {
+        let own = self.in_schema.as_ref().and_then(|_| self.relation.name.split_once('.'));
+        own.map_or(self.relation.own_name(), |(_, own)| own)
+    }
+
+    /// The name of one of its indexes with the schema that is not searched.
+    pub fn index_name(&self, index: &Index) -> String {
+        let schema = self.in_schema.as_deref();
+        schema.map_or_else(|| index.name.clone(), |schema| format!("{schema}.{}", index.name))
+    }
+
+    /// Its name as a client has to write it: with a schema that is not searched.
+    pub fn written_name(&self) -> String {
+        let own = ident(self.own_name());
+        self.in_schema.as_deref().map_or(own.clone(), |schema| format!("{}.{own}", ident(schema)))
     }
 
     /// The columns: name, type, and whether NULL is allowed.
@@ -339,6 +390,11 @@ impl RelationOids {
         let place = |name: &String| self.columns().position(|(known, ..)| known == name);
         names.iter().filter_map(place).map(|at| at as i64 + 1).collect()
     }
+}
+
+/// The OID of a schema that CREATE SCHEMA has made.
+pub fn schema_oid(name: &str) -> i64 {
+    OID_FIRST + hash(name)
 }
 
 /// The OID of a table of the catalog. Those to which other tables refer are PostgreSQL's.
@@ -371,4 +427,11 @@ fn number(taken: &mut HashMap<i64, ()>, name: &str) -> i64 {
         oid += 1;
     }
     oid
+}
+
+/// A name as SQL reads it: in quotes where it needs them.
+pub fn ident(name: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    let starts = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+    if starts && name.chars().all(is_plain) { name.to_owned() } else { freestone::quote(name) }
 }

@@ -13,7 +13,7 @@ use datafusion::logical_expr::{
 };
 use freestone::{Error, ErrorKind};
 
-use super::functions::ident;
+use super::data::ident;
 use crate::pg::types::ColumnType;
 use crate::pg::values::{Column, Form};
 

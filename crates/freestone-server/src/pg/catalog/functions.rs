@@ -13,14 +13,14 @@ use datafusion::logical_expr::{
 };
 
 use super::Catalog;
-use super::data::{Assigned, Data, Index, PG_CATALOG, PG_TEMP, RelationOids, SequenceOid, catalog_oid};
+use super::data::{Assigned, Data, Index, PG_CATALOG, PG_TEMP, RelationOids, SequenceOid, catalog_oid, ident};
 use super::privileges::{Of, may};
 use super::values::Value;
 use super::{procedures, tables, waiting};
 use crate::pg::connection::ChannelChange;
 use crate::pg::settings::{Settings, VERSION};
 use crate::pg::types::{self, Type};
-use freestone::{Error, ErrorKind, Relation, quote};
+use freestone::{Error, ErrorKind, Relation};
 
 fn text_or_null(text: Option<String>) -> Value {
     text.map_or(Value::Null, Value::Text)
@@ -119,11 +119,12 @@ const FUNCTIONS: &[(&str, Kind, Body)] = &[
         let Some(oid) = arguments.first().and_then(Value::int) else { return Value::Null };
         Value::Text(relation_name(data, oid).unwrap_or_else(|| oid.to_string()))
     }),
-    ("to_regnamespace", Kind::Int, |_, arguments| match arguments.first().and_then(Value::text) {
+    ("to_regnamespace", Kind::Int, |data, arguments| match arguments.first().and_then(Value::text) {
         Some("public") => Value::Int(super::data::OID_PUBLIC),
         Some(PG_TEMP) => Value::Int(super::data::OID_PG_TEMP),
         Some(PG_CATALOG) => Value::Int(super::data::OID_PG_CATALOG),
         Some("information_schema") => Value::Int(super::data::OID_INFORMATION_SCHEMA),
+        Some(name) if data.schemas.iter().any(|known| known == name) => Value::Int(super::data::schema_oid(name)),
         _ => Value::Null,
     }),
     ("pg_get_constraintdef", Kind::Text, |data, arguments| text_or_null(constraint_text(data, arguments))),
@@ -140,7 +141,14 @@ const FUNCTIONS: &[(&str, Kind, Body)] = &[
         text_or_null(oid.and_then(|oid| data.relation(oid)?.relation.view.clone()))
     }),
     ("pg_get_expr", Kind::Text, |_, arguments| arguments.first().cloned().unwrap_or(Value::Null)),
-    ("pg_table_is_visible", Kind::Bool, YES),
+    // What is in a schema of its own is found by its whole name only.
+    ("pg_table_is_visible", Kind::Bool, |data, arguments| {
+        let oid = arguments.first().and_then(Value::int);
+        let is_it = |table: &RelationOids| Some(table.oid) == oid || table.indexes.iter().any(|i| Some(i.oid) == oid);
+        let is_apart = data.relations.iter().any(|table| table.in_schema.is_some() && is_it(table))
+            || data.sequences.iter().any(|of| of.in_schema.is_some() && Some(of.oid) == oid);
+        Value::Bool(!is_apart)
+    }),
     ("pg_type_is_visible", Kind::Bool, YES),
     ("pg_function_is_visible", Kind::Bool, YES),
     ("pg_opclass_is_visible", Kind::Bool, YES),
@@ -474,23 +482,41 @@ fn relation_oid(data: &Data, name: &str) -> Option<i64> {
     if let Ok(oid) = name.parse() {
         return Some(oid);
     }
-    let last = name.strip_prefix("public.").or_else(|| name.strip_prefix("\"public\".")).unwrap_or(name);
-    let last = last.trim_matches('"').replace("\"\"", "\"");
+    let name = unquoted(name);
+    let last = name.strip_prefix("public.").unwrap_or(&name).to_owned();
     if let Some(table) = data.named(&last) {
         return Some(table.oid);
     }
-    let index = data.indexes().find(|(_, index)| index.name == last).map(|(_, index)| index.oid);
+    let index = data.indexes().find(|(table, index)| table.index_name(index) == last).map(|(_, index)| index.oid);
     let of_catalog = last.strip_prefix("pg_catalog.").unwrap_or(&last);
     let own = tables::names().find(|known| *known == of_catalog).map(catalog_oid);
-    let sequence = data.sequences.iter().find(|known| known.names().2 == last).map(|known| known.oid);
+    let is_it = |known: &&SequenceOid| match &known.in_schema {
+        Some(_) => known.sequence.name == last,
+        None => known.names().2 == last,
+    };
+    let sequence = data.sequences.iter().find(is_it).map(|known| known.oid);
     index.or(sequence).or(own)
 }
 
+/// A name of one or several parts without the quotes around them.
+fn unquoted(name: &str) -> String {
+    let (mut out, mut is_quoted) = (String::new(), false);
+    let mut chars = name.chars().peekable();
+    while let Some(c) = chars.next() {
+        match c {
+            '"' if is_quoted && chars.next_if_eq(&'"').is_some() => out.push('"'),
+            '"' => is_quoted = !is_quoted,
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
 fn relation_name(data: &Data, oid: i64) -> Option<String> {
-    let index = || data.indexes().find(|(_, index)| index.oid == oid).map(|(_, index)| index.name.clone());
+    let index = || data.indexes().find(|(_, index)| index.oid == oid).map(|(table, index)| table.index_name(index));
     let own = || tables::names().find(|known| catalog_oid(known) == oid).map(str::to_owned);
     let sequence = || data.sequences.iter().find(|known| known.oid == oid).map(|known| known.names().2.to_owned());
-    let table = data.relation(oid).map(|table| ident(table.relation.own_name()));
+    let table = data.relation(oid).map(RelationOids::written_name);
     table.or_else(index).or_else(sequence).or_else(own)
 }
 
@@ -524,13 +550,6 @@ fn size_text(bytes: i64) -> String {
     format!("{} PB", (halves + halves.signum()) / 2)
 }
 
-/// A name as SQL reads it: in quotes where it needs them.
-pub fn ident(name: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    let starts = name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
-    if starts && name.chars().all(is_plain) { name.to_owned() } else { quote(name) }
-}
-
 fn constraint_text(data: &Data, arguments: &[Value]) -> Option<String> {
     let oid = arguments.first()?.int()?;
     let constraint = data.constraints().into_iter().find(|constraint| constraint.oid == oid)?;
@@ -542,15 +561,16 @@ fn constraint_text(data: &Data, arguments: &[Value]) -> Option<String> {
             None => format!("PRIMARY KEY ({})", list(constraint.columns)),
         },
         Some((table, columns)) => {
-            format!("FOREIGN KEY ({}) REFERENCES {}({})", list(constraint.columns), ident(table), list(columns))
+            let table = data.named(table).map_or_else(|| ident(table), RelationOids::written_name);
+            format!("FOREIGN KEY ({}) REFERENCES {table}({})", list(constraint.columns), list(columns))
         }
     })
 }
 
 /// The statement that would create an index.
 pub fn index_text(table: &RelationOids, index: &Index) -> String {
-    let (name, own) = (ident(&index.name), ident(table.relation.own_name()));
+    let (name, own) = (ident(&index.name), ident(table.own_name()));
     let columns = index.columns.iter().map(|name| ident(name)).collect::<Vec<_>>().join(", ");
     let unique = if index.is_unique { "UNIQUE " } else { "" };
-    format!("CREATE {unique}INDEX {name} ON {}.{own} USING btree ({columns})", table.schema().1)
+    format!("CREATE {unique}INDEX {name} ON {}.{own} USING btree ({columns})", ident(table.schema().1))
 }

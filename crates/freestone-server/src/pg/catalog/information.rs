@@ -87,7 +87,7 @@ fn tables(data: &Data) -> Rows {
         row![
             data.database.as_str(),
             table.schema().1,
-            table.relation.own_name(),
+            table.own_name(),
             kind,
             Cell::Null,
             Cell::Null,
@@ -105,7 +105,7 @@ fn tables(data: &Data) -> Rows {
 fn views(data: &Data) -> Rows {
     let row = |table: &RelationOids| {
         let text = table.relation.view.as_deref()?;
-        let (schema, name) = (table.schema().1, table.relation.own_name());
+        let (schema, name) = (table.schema().1, table.own_name());
         Some(row![data.database.as_str(), schema, name, text, "NONE", "NO", "NO", "NO", "NO", "NO"])
     };
     data.relations.iter().filter_map(row).collect()
@@ -113,7 +113,8 @@ fn views(data: &Data) -> Rows {
 
 fn schemata(data: &Data) -> Rows {
     let own = data.has_temporary().then_some(PG_TEMP);
-    let names = [PG_CATALOG, "public", "information_schema"].into_iter().chain(own);
+    let made = data.schemas.iter().map(String::as_str);
+    let names = [PG_CATALOG, "public", "information_schema"].into_iter().chain(own).chain(made);
     let null = || Cell::Null;
     let row = |name: &str| row![data.database.as_str(), name, data.user.as_str(), null(), null(), null(), null()];
     names.map(row).collect()
@@ -125,7 +126,7 @@ fn key_columns(data: &Data) -> Rows {
         for (at, column) in constraint.columns.iter().enumerate() {
             let place = at as i64 + 1;
             let unique = if constraint.referenced.is_some() { Cell::Int(place) } else { Cell::Null };
-            let (table, schema) = (constraint.table.relation.own_name(), constraint.table.schema().1);
+            let (table, schema) = (constraint.table.own_name(), constraint.table.schema().1);
             rows.push(row![
                 data.database.as_str(),
                 schema,
@@ -155,7 +156,7 @@ fn constraint_columns(data: &Data) -> Rows {
             rows.push(row![
                 data.database.as_str(),
                 table.schema().1,
-                table.relation.own_name(),
+                table.own_name(),
                 column.as_str(),
                 data.database.as_str(),
                 constraint.table.schema().1,
@@ -174,7 +175,7 @@ fn table_constraints(data: &Data) -> Rows {
             "c" => "CHECK",
             _ => "PRIMARY KEY",
         };
-        let (table, schema) = (constraint.table.relation.own_name(), constraint.table.schema().1);
+        let (table, schema) = (constraint.table.own_name(), constraint.table.schema().1);
         let enforced = if constraint.enforced { "YES" } else { "NO" };
         row![
             data.database.as_str(),
@@ -233,7 +234,7 @@ fn described_column(
     row![
         data.database.as_str(),
         table.schema().1,
-        table.relation.own_name(),
+        table.own_name(),
         name,
         place,
         Cell::Null,
@@ -317,7 +318,7 @@ fn grants(data: &Data) -> Rows {
         for (user, role) in &data.roles {
             let writes: &[&str] = if *role == Role::Read { &[] } else { &["INSERT", "UPDATE", "DELETE", "TRUNCATE"] };
             for right in ["SELECT"].iter().chain(writes) {
-                let (name, schema) = (table.relation.own_name(), table.schema().1);
+                let (name, schema) = (table.own_name(), table.schema().1);
                 rows.push(row![
                     data.user.as_str(),
                     user.as_str(),

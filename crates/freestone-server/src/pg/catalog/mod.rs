@@ -28,6 +28,7 @@ pub use rewrite::rewrite;
 
 use crate::pg::connection::ChannelChanges;
 use crate::pg::settings::Settings;
+use crate::pg::types;
 use crate::sessions::Peers;
 use crate::shared::Shared;
 use crate::users::Role;
@@ -93,10 +94,14 @@ impl Catalog {
         (prepared, cursors): (Vec<PreparedRow>, Vec<CursorRow>),
         settings: Settings,
     ) -> Result<()> {
-        let (relations, sequences) = (session.relations().await?, session.sequence_relations()?);
-        let old = self.data();
-        let new = Data::new(relations, sequences, old.roles.clone(), old.peers.clone());
-        let (enums, database) = (session.enum_types()?, old.database.clone());
+        let (mut relations, sequences) = (session.relations().await?, session.sequence_relations()?);
+        let (old, enums) = (self.data(), session.enum_types()?);
+        for relation in &mut relations {
+            relation.schema = relation.schema.take().map(|schema| types::with_enums(schema, || enums.clone()));
+        }
+        let new =
+            Data::new(relations, sequences, old.roles.clone(), old.peers.clone()).with_schemas(session.schemas()?);
+        let database = old.database.clone();
         let (channel_changes, assigned) = (old.channel_changes.clone(), old.assigned.clone());
         let advisory_locks = old.advisory_locks.clone();
         let new = Arc::new(Data {

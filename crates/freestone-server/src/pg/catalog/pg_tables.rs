@@ -145,7 +145,8 @@ pub const TABLES: &[TableOf] = &[
 fn namespaces(data: &Data) -> Rows {
     let named = [(OID_PG_CATALOG, PG_CATALOG), (OID_PUBLIC, "public"), (OID_INFORMATION_SCHEMA, "information_schema")];
     let own = data.has_temporary().then_some((OID_PG_TEMP, PG_TEMP));
-    named.into_iter().chain(own).map(|(oid, name)| row![oid, name, data.owner(), Cell::Null]).collect()
+    let made = data.schemas.iter().map(|name| (schema_oid(name), name.as_str()));
+    named.into_iter().chain(own).chain(made).map(|(oid, name)| row![oid, name, data.owner(), Cell::Null]).collect()
 }
 
 fn classes(data: &Data) -> Rows {
@@ -153,7 +154,7 @@ fn classes(data: &Data) -> Rows {
     for table in &data.relations {
         let kind = if table.relation.view.is_some() { "v" } else { "r" };
         let natts = table.columns().count() as i64;
-        rows.push(class(data, table, (table.oid, table.relation.own_name()), kind, natts));
+        rows.push(class(data, table, (table.oid, table.own_name()), kind, natts));
         for index in &table.indexes {
             rows.push(class(data, table, (index.oid, &index.name), "i", index.columns.len() as i64));
         }
@@ -583,16 +584,7 @@ fn tables(data: &Data) -> Rows {
     let tables = data.relations.iter().filter(|table| table.relation.view.is_none());
     let row = |table: &RelationOids| {
         let has_index = !table.indexes.is_empty();
-        row![
-            table.schema().1,
-            table.relation.own_name(),
-            data.user.as_str(),
-            Cell::Null,
-            has_index,
-            false,
-            false,
-            false
-        ]
+        row![table.schema().1, table.own_name(), data.user.as_str(), Cell::Null, has_index, false, false, false]
     };
     tables.map(row).collect()
 }
@@ -600,14 +592,14 @@ fn tables(data: &Data) -> Rows {
 fn views(data: &Data) -> Rows {
     let row = |table: &RelationOids| {
         let text = table.relation.view.as_deref()?;
-        Some(row![table.schema().1, table.relation.own_name(), data.user.as_str(), text])
+        Some(row![table.schema().1, table.own_name(), data.user.as_str(), text])
     };
     data.relations.iter().filter_map(row).collect()
 }
 
 fn index_texts(data: &Data) -> Rows {
     let row = |(table, index): (&RelationOids, &Index)| {
-        let (schema, name) = (table.schema().1, table.relation.own_name());
+        let (schema, name) = (table.schema().1, table.own_name());
         row![schema, name, index.name.as_str(), Cell::Null, super::functions::index_text(table, index)]
     };
     data.indexes().map(row).collect()
@@ -691,7 +683,7 @@ fn live_rows(data: &Data) -> Rows {
     let tables = data.relations.iter().filter(|table| table.relation.view.is_none());
     let row = |table: &RelationOids| {
         let rows = table.relation.rows.unwrap_or(0) as i64;
-        row![table.oid, table.schema().1, table.relation.own_name(), rows, 0]
+        row![table.oid, table.schema().1, table.own_name(), rows, 0]
     };
     tables.map(row).collect()
 }

@@ -10,7 +10,13 @@ pub fn all_types(data: &Data) -> Rows {
     let mut rows = vec![];
     for kind in TYPES {
         let category = kind.category.to_string();
-        rows.push(one_type(data, kind.oid, kind.name, kind.width, &category, [0, kind.array], functions_of(kind)));
+        let element = match *kind {
+            types::INT2VECTOR => types::INT2.oid,
+            types::OIDVECTOR => types::OID.oid,
+            _ => 0,
+        };
+        let related = [element, kind.array];
+        rows.push(one_type(data, kind.oid, kind.name, kind.width, &category, related, functions_of(kind)));
         if kind.array != 0 {
             let name = format!("_{}", kind.name);
             rows.push(one_type(data, kind.array, &name, -1, "A", [kind.oid, 0], "array_".to_owned()));

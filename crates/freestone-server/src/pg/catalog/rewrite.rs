@@ -124,7 +124,8 @@ fn null_like(result: &Expr) -> Option<Expr> {
         ExprKind::Call(call) if last(&call.name) == "array_agg" => (&call.arguments.first()?.value, true),
         _ => (value, false),
     };
-    let data_type = named_type(if name_of(element).ends_with("name") { "varchar" } else { "bigint" });
+    // Clients know arrays of texts, and would look up the type of an array of numbers by this very query.
+    let data_type = named_type(if is_list || name_of(element).ends_with("name") { "varchar" } else { "bigint" });
     let data_type = match is_list {
         true => Type { kind: TypeKind::List(Box::new(data_type)), span: Span::default() },
         false => data_type,

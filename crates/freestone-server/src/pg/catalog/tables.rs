@@ -67,6 +67,10 @@ impl SchemaProvider for CatalogSchema {
 /// Numbers that drivers look up for a type that they do not know, as OIDs of four bytes. The others are BIGINT.
 const OIDS: [&str; 4] = ["typelem", "typbasetype", "typrelid", "rngsubtype"];
 
+/// Lists that are written with blanks.
+const INT2VECTORS: [&str; 2] = ["indkey", "indoption"];
+const OIDVECTORS: [&str; 3] = ["indcollation", "indclass", "proargtypes"];
+
 fn batch(columns: &str, rows: Rows) -> Result<RecordBatch, DataFusionError> {
     let (mut fields, mut arrays) = (vec![], vec![]);
     for (at, column) in columns.split(',').enumerate() {
@@ -76,6 +80,8 @@ fn batch(columns: &str, rows: Rows) -> Result<RecordBatch, DataFusionError> {
         fields.push(match kind {
             "c" => ColumnType::plain(types::CHAR).note(field),
             "i" if OIDS.contains(&name.trim()) => ColumnType::plain(types::OID).note(field),
+            "l" if INT2VECTORS.contains(&name.trim()) => ColumnType::plain(types::INT2VECTOR).note(field),
+            "l" if OIDVECTORS.contains(&name.trim()) => ColumnType::plain(types::OIDVECTOR).note(field),
             _ => field,
         });
         arrays.push(array);

@@ -141,7 +141,9 @@ impl Connection {
             is_binary: false,
         };
         let fetched = self.fetch_from(&mut declared, fetch, formats).await;
-        if let CursorRows::Forward(cursor) = declared.rows {
+        if let CursorRows::Forward(mut cursor) = declared.rows {
+            // Further rows are sent in the formats of the portal again.
+            cursor.change_formats(&portal.formats)?;
             portal.cursor = Some(cursor);
         }
         fetched

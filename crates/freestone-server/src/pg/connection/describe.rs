@@ -3,7 +3,7 @@
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use freestone::{Description, Error, Inputs, Statement};
 
 use super::execute::Cursor;
@@ -73,23 +73,7 @@ impl Connection {
         let is_enum =
             |name: &str| self.session.enum_types().is_ok_and(|types| types.iter().any(|(known, _)| known == name));
         let schema = as_named(sql, schema, &Known { is_enum: &is_enum, declared });
-        self.with_enums(schema)
-    }
-
-    /// Columns of labels of a type with a name have that type.
-    fn with_enums(&self, schema: SchemaRef) -> SchemaRef {
-        if !schema.fields().iter().any(|field| freestone::labels_of(field).is_some()) {
-            return schema;
-        }
-        let known = self.session.enum_types().unwrap_or_default();
-        let named = |field: &Arc<Field>| {
-            let labels = freestone::labels_of(field)?;
-            let (name, _) = known.iter().find(|(_, known)| *known == labels)?;
-            let of_type = ColumnType::of_oid(types::enum_oid(name)).filter(|_| !ColumnType::is_noted(field))?;
-            Some(Arc::new(of_type.note(field.as_ref().clone())))
-        };
-        let fields = schema.fields().iter().map(|field| named(field).unwrap_or_else(|| field.clone()));
-        Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
+        types::with_enums(schema, || self.session.enum_types().unwrap_or_default())
     }
 
     /// The actions for the statements of a client's text, within the time limit of a statement.
@@ -144,6 +128,7 @@ impl Connection {
         if let Work::Statement(_) | Work::Declare(..) = &prepared.work {
             let described = self.description(&mut prepared).await;
             described.map_err(|trouble| trouble.placed_in(sql, prepared.work.statement()))?;
+            self.declare_stored(&mut prepared).await?;
         }
         match self.prepared.entry(name) {
             Entry::Occupied(old) if !old.key().is_empty() => return Err(is_prepared(old.key()).into()),
@@ -174,7 +159,7 @@ impl Connection {
         Ok(description)
     }
 
-    async fn planned(&self, statement: &Arc<Statement>, declared: &[u32]) -> Result<Description, Failure> {
+    pub async fn planned(&self, statement: &Arc<Statement>, declared: &[u32]) -> Result<Description, Failure> {
         self.refresh_catalog(statement).await?;
         self.share_prepared(statement).await?;
         let (session, planned) = (self.session.clone(), statement.clone());

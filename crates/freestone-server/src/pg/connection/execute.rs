@@ -98,6 +98,7 @@ pub fn prepared(
         let code = match &error {
             ColumnError::Arrow(_) | ColumnError::Uneven => sqlstate::DATA_EXCEPTION,
             ColumnError::NoEquivalent { .. } => sqlstate::UNTRANSLATABLE_CHARACTER,
+            ColumnError::OutOfRange(_) => sqlstate::NUMERIC_VALUE_OUT_OF_RANGE,
         };
         PgError::new(code, error.to_string())
     })
@@ -153,6 +154,7 @@ impl Connection {
     }
 
     async fn run_simple(&mut self, clock: Clock, statement: &Statement) -> Result<(), Failure> {
+        let skipped = self.skipped(statement).await;
         match self.start_within(clock, statement, Inputs::default()).await? {
             Answer::Rows(rows) => {
                 let schema = self.named(&statement.text, rows.schema.clone());
@@ -161,7 +163,7 @@ impl Connection {
                 self.send_rows(&mut cursor, 0).await?;
             }
             answer => {
-                self.give_notice(statement);
+                self.give_notice(statement, &skipped);
                 self.replies.complete(&tag(&answer));
             }
         }
@@ -179,8 +181,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends the notices of a completed statement to the client.
-    fn give_notice(&mut self, statement: &Statement) {
+    /// Sends the notices of a completed statement to the client. `skipped` are those from before it.
+    fn give_notice(&mut self, statement: &Statement, skipped: &[PgError]) {
+        skipped.iter().for_each(|notice| self.replies.notice(notice));
         if let Some(notice) = statement.notice() {
             self.replies.notice(&PgError::notice(notice));
         }
@@ -188,7 +191,8 @@ impl Connection {
 
     /// Refreshes the catalog for a statement that queries it, so that it sees the current database.
     pub async fn refresh_catalog(&self, statement: &Statement) -> Result<(), Failure> {
-        if catalog::is_asked_for(&statement.text) {
+        // What ends a transaction or returns to a savepoint is possible after an error, which a query is not.
+        if !statement.ends_transaction() && catalog::is_asked_for(&statement.text) {
             let (session, catalog) = (self.session.clone(), self.catalog.clone());
             let prepared = self.prepared.iter().map(|(name, prepared)| prepared.shown(name)).collect();
             let (cursors, settings) = (self.shown_cursors(), self.settings.clone());
@@ -231,8 +235,9 @@ impl Connection {
                     self.replies.complete(&format!("{} 0", tag_of(&statement.text)));
                     return Ok(());
                 }
+                let skipped = self.skipped(statement).await;
                 if let Some(answer) = self.open_portal(portal, statement).await? {
-                    self.give_notice(statement);
+                    self.give_notice(statement, &skipped);
                     self.replies.complete(&tag(&answer));
                 }
                 let Some(mut cursor) = portal.cursor.take() else { return Ok(()) };

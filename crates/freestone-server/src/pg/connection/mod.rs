@@ -10,6 +10,7 @@ mod header;
 mod notify;
 mod prepared;
 mod scroll;
+mod skipped;
 mod transaction;
 mod work;
 

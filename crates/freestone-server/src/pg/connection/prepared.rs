@@ -11,6 +11,7 @@ use super::failure::Failure;
 use super::work::Work;
 use crate::execution::CountedMemory;
 use crate::pg::catalog::PreparedRow;
+use crate::pg::declared::{self, StoredIn};
 use crate::pg::error::PgError;
 use crate::pg::types::{self, ColumnType, Type};
 use crate::pg::utility::Prepare;
@@ -72,6 +73,7 @@ impl Prepared {
 impl Connection {
     pub fn new_prepared(&self, work: Work, sql: &str, mut declared: Vec<u32>) -> Result<Prepared, PgError> {
         declare_oids(sql, &mut declared);
+        self.declare_casts(&work, &mut declared);
         if self.prepared.len() >= PREPARED_MAX {
             let message = format!("there are {PREPARED_MAX} prepared statements");
             return Err(PgError::new(sqlstate::PROGRAM_LIMIT_EXCEEDED, message));
@@ -80,6 +82,54 @@ impl Connection {
         let (text, since) = (sql.into(), SystemTime::now());
         let _memory = Arc::new(self.counted("statements", bytes)?);
         Ok(Prepared { work, declared, description: None, text, since, from_sql: false, _memory })
+    }
+
+    /// Declares the parameters that a statement casts to a type that the engine does not tell.
+    fn declare_casts(&self, work: &Work, declared: &mut Vec<u32>) {
+        let (Work::Statement(statement) | Work::Declare(_, statement)) = work else { return };
+        if !statement.text.contains('$') {
+            return;
+        }
+        // Where it cannot be parsed, it is an error when it is planned.
+        let Ok(parsed) = freestone_sql::parse_statement(&statement.text) else { return };
+        let is_enum =
+            |name: &str| self.session.enum_types().is_ok_and(|types| types.iter().any(|(known, _)| known == name));
+        declared::of_casts(&parsed, &is_enum).into_iter().for_each(|(at, oid)| declare(declared, at, oid));
+    }
+
+    /// Declares the parameters that a statement stores in columns whose type the engine does not tell.
+    pub async fn declare_stored(&self, prepared: &mut Prepared) -> Result<(), Failure> {
+        let Work::Statement(statement) = &prepared.work else { return Ok(()) };
+        let planned = prepared.description.as_deref().map(|of| of.parameters.as_slice()).unwrap_or_default();
+        let is_text = |(at, planned): (usize, &DataType)| {
+            prepared.declared.get(at).is_none_or(|oid| *oid == 0) && parameter_oid(planned) == types::TEXT.oid
+        };
+        if !planned.iter().enumerate().any(is_text) {
+            return Ok(());
+        }
+        let parsed = freestone_sql::parse_statement(&statement.text).ok();
+        let Some(stored) = parsed.as_ref().and_then(declared::stored) else { return Ok(()) };
+        let query = self.session.parse(&format!("SELECT * FROM {}", stored.table))?.into_iter().next();
+        let Some(query) = query.map(Arc::new) else { return Ok(()) };
+        // Who may not read the table is told no types.
+        let described = match self.planned(&query, &[]).await {
+            Err(Failure::Error(_)) => return Ok(()),
+            described => described?,
+        };
+        let Some(schema) = described.schema else { return Ok(()) };
+        for (at, column) in stored.columns {
+            let field = match &column {
+                StoredIn::Named(name) => schema.fields().iter().find(|field| field.name() == name),
+                StoredIn::At(at) => schema.fields().get(*at),
+            };
+            let known = field.map(|field| ColumnType::of_field(field).oid());
+            let known = known.filter(|oid| ![types::TEXT.oid, types::VARCHAR.oid].contains(oid));
+            let is_one = planned.get(at).is_some_and(|planned| parameter_oid(planned) == types::TEXT.oid);
+            if let Some(oid) = known.filter(|_| is_one) {
+                declare(&mut prepared.declared, at, oid);
+            }
+        }
+        Ok(())
     }
 
     /// Refuses parameters of types that nobody has here, which could only be guessed.
@@ -180,15 +230,22 @@ fn declare_oids(sql: &str, declared: &mut Vec<u32>) {
         let is_oid = OIDS.iter().any(|oid| oid.eq_ignore_ascii_case(name));
         before = part;
         let Some(at) = digits.parse::<usize>().ok().and_then(|number| number.checked_sub(1)) else { continue };
-        if !is_oid || at >= PARAMETERS_MAX {
-            continue;
+        if is_oid {
+            declare(declared, at, types::OID.oid);
         }
-        if declared.len() <= at {
-            declared.resize(at + 1, 0);
-        }
-        if declared[at] == 0 {
-            declared[at] = types::OID.oid;
-        }
+    }
+}
+
+/// Declares the type of one parameter, unless the client did.
+fn declare(declared: &mut Vec<u32>, at: usize, oid: u32) {
+    if at >= PARAMETERS_MAX {
+        return;
+    }
+    if declared.len() <= at {
+        declared.resize(at + 1, 0);
+    }
+    if declared[at] == 0 {
+        declared[at] = oid;
     }
 }
 

@@ -9,6 +9,7 @@ use crate::pg::error::PgError;
 use crate::pg::reply::Status;
 use crate::pg::settings::{Changed, TIME_ZONE, engine_level};
 use crate::pg::utility::{Modes, Utility};
+use crate::pg::zones;
 use crate::sqlstate;
 
 const DEFAULT: &str = "default_transaction_read_only";
@@ -359,7 +360,7 @@ impl Connection {
     /// The time zone of the session.
     pub fn zone(&self) -> Zone {
         // The engine has accepted the name.
-        Zone::parse(&self.value(TIME_ZONE)).unwrap_or(Zone::Fixed(0))
+        Zone::parse(&zones::of_client(&self.value(TIME_ZONE))).unwrap_or(Zone::Fixed(0))
     }
 
     /// Applies all settings that concern the engine or the session.
@@ -385,10 +386,13 @@ impl Connection {
             self.engine(&format!("SET synchronous_commit = '{value}'")).await?;
         }
         if self.is_zone(name) {
-            let zone = self.value(TIME_ZONE).replace('\'', "''");
+            let named = self.value(TIME_ZONE);
+            let zone = zones::of_client(&named).replace('\'', "''");
             self.engine(&format!("SET time_zone = '{zone}'")).await?;
-            let zone = self.engine_setting("time_zone").await?;
-            self.settings.set(TIME_ZONE, Some(&zone))?;
+            if !zones::is_posix(&named) {
+                let zone = zones::shown(&self.engine_setting("time_zone").await?);
+                self.settings.set(TIME_ZONE, Some(&zone))?;
+            }
         }
         Ok(())
     }

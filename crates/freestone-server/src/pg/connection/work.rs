@@ -7,6 +7,7 @@ use freestone::{Session, Statement};
 use crate::execution;
 use crate::pg::catalog;
 use crate::pg::error::PgError;
+use crate::pg::numerals;
 use crate::pg::series;
 use crate::pg::utility::{self, Declare, Utility};
 use crate::shared::Shared;
@@ -73,13 +74,21 @@ fn understand_one(session: &Session, statement: Statement) -> Result<Work, PgErr
             let query = <[Statement; 1]>::try_from(session.parse(&declare.query)?);
             let [query] = query.map_err(|_| PgError::syntax("a cursor is of one query"))?;
             match understand_query(session, query)? {
-                Work::Statement(query) if query.is_query()? => Ok(Work::Declare(declare, query)),
+                Work::Statement(query) if query.is_query()? || locks_rows(&query) => Ok(Work::Declare(declare, query)),
                 _ => Err(PgError::syntax("a cursor is of one query").with_hint("write SELECT, VALUES or TABLE")),
             }
         }
         Some(utility) => Ok(Work::Utility(utility)),
         None => understand_query(session, statement),
     }
+}
+
+/// Whether a statement is a query that locks its rows: `SELECT … FOR UPDATE`.
+fn locks_rows(statement: &Statement) -> bool {
+    matches!(
+        freestone_sql::parse_statement(&statement.text).map(|parsed| parsed.kind),
+        Ok(freestone_sql::tree::StatementKind::LockRows(_))
+    )
 }
 
 /// The action for a statement of the engine.
@@ -96,13 +105,17 @@ fn understand_query(session: &Session, statement: Statement) -> Result<Work, PgE
 /// A statement of PostgreSQL in the engine's words; `None` if it is in them, or cannot be parsed.
 fn rewritten(sql: &str) -> Option<String> {
     let (has_series, asks_for_catalog) = (series::is_in(sql), catalog::is_asked_for(sql));
-    if !has_series && !asks_for_catalog {
+    let has_numerals = numerals::is_in(sql);
+    if !has_series && !asks_for_catalog && !has_numerals {
         return None;
     }
     let written = freestone_sql::parse_statement(sql).ok()?;
     let mut changed = written.clone();
     if has_series {
         series::unnest(&mut changed);
+    }
+    if has_numerals {
+        numerals::keep_digits(&mut changed);
     }
     if asks_for_catalog {
         catalog::rewrite(&mut changed);
