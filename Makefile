@@ -164,6 +164,8 @@ conformance: test-python
 	$(TEST_ENVIRONMENT) '$(PYTHON_VENV)/bin/python' -B conformance/isolation.py
 	$(TEST_ENVIRONMENT) '$(PYTHON_VENV)/bin/python' -B conformance/histories.py --seconds 60 --kills 6
 	$(TEST_ENVIRONMENT) '$(PYTHON_VENV)/bin/python' -B conformance/pgbench.py
+	'$(PYTHON_VENV)/bin/python' -m pip install --quiet --disable-pip-version-check -r conformance/drivers/requirements.txt
+	$(TEST_ENVIRONMENT) '$(PYTHON_VENV)/bin/python' -B conformance/drivers.py
 	$(TEST_ENVIRONMENT) '$(PYTHON_VENV)/bin/python' -B conformance/stores.py
 
 lint: format-check python-check shape-check clippy
