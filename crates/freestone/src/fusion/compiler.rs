@@ -8,7 +8,7 @@ use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::{Column, Literal};
-use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_expr::{AcrossPartitions, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
@@ -151,9 +151,11 @@ impl<'a> Compiler<'a> {
         }
         // Without joins, aggregations and sorts, only the order of rows is gained.
         let is_ordered = in_order || open.limit.is_some();
-        // A node above may rely on an order that rows of several units do not have.
+        // A node above may rely on an order that rows of several units do not have. It is made later, if it is one of columns, and
+        // not of a value that each of several partitions has.
         let order = plan.output_ordering().filter(|_| !open.is_sorted).cloned();
-        let is_ordered_later = self.is_few && open.limit.is_none();
+        let is_of_values = sorted && partitions(plan) > 1 && (order.is_none() || has_values_of_partitions(plan));
+        let is_ordered_later = !is_of_values && self.is_few && open.limit.is_none();
         if (sorted && !open.is_sorted || order.is_some()) && !is_ordered_later {
             return Ok(None);
         }
@@ -559,6 +561,12 @@ impl<'a> Compiler<'a> {
         let columns = schema.fields().iter().map(|field| Known::of(field.data_type(), field.is_nullable())).collect();
         Ok(Some(Open { branches, schema, columns, is_sorted: false, limit: None }))
     }
+}
+
+/// Whether a column has another value in each partition, as those of a UNION ALL have.
+fn has_values_of_partitions(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let constants = plan.equivalence_properties().constants();
+    constants.iter().any(|constant| constant.across_partitions == AcrossPartitions::Heterogeneous)
 }
 
 fn partitions(plan: &Arc<dyn ExecutionPlan>) -> usize {

@@ -31,6 +31,7 @@ use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceC
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::settings::preserves_insertion_order;
@@ -102,7 +103,9 @@ fn fused(
             let is_kept = keeps.get(at) == Some(&true);
             let in_order = expected.in_order && (is_kept || plan.is::<CoalescePartitionsExec>());
             let is_required = required.get(at).is_some_and(Option::is_some);
-            fused(child, options, measures, Expected { in_order, sorted: is_required || expected.sorted && is_kept })
+            // A union does not say that it keeps an order of values that its partitions have.
+            let sorted = is_required || expected.sorted && (is_kept || plan.is::<UnionExec>());
+            fused(child, options, measures, Expected { in_order, sorted })
         })
         .collect::<Result<Vec<_>>>()?;
     if children.iter().zip(plan.children()).all(|(new, old)| Arc::ptr_eq(new, old)) {
