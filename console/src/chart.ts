@@ -5,6 +5,7 @@ import { init, use, type ComposeOption, type ECharts } from 'echarts/core';
 import type { BarSeriesOption, LineSeriesOption, ScatterSeriesOption } from 'echarts/charts';
 import type { GridComponentOption, LegendComponentOption, TooltipComponentOption } from 'echarts/components';
 import { CanvasRenderer } from 'echarts/renderers';
+import { scaleOf } from './canvas';
 import { tick } from './formats';
 import { colour, series } from './look';
 import { SERIES, type Axis } from './rules';
@@ -19,11 +20,12 @@ export function chartIn(element: HTMLElement): ECharts {
 
 /** The look of an axis in the present theme. */
 export function axisLook() {
+  const fontSize = 11.5 * scaleOf();
   return {
     axisLine: { lineStyle: { color: colour('bar') } },
     axisTick: { lineStyle: { color: colour('bar') } },
-    axisLabel: { color: colour('soft'), fontSize: 11.5, hideOverlap: true },
-    nameTextStyle: { color: colour('soft'), fontSize: 11.5 },
+    axisLabel: { color: colour('soft'), fontSize, hideOverlap: true },
+    nameTextStyle: { color: colour('soft'), fontSize },
     splitLine: { lineStyle: { color: colour('rule') } },
   };
 }
@@ -48,7 +50,7 @@ export function base(): Option {
     textStyle: { fontFamily: getComputedStyle(document.body).fontFamily },
     tooltip: {
       renderMode: 'richText', confine: true, backgroundColor: colour('card'), borderColor: colour('rule'), borderWidth: 1, padding: [6, 9],
-      textStyle: { color: colour('ink'), fontSize: 12 },
+      textStyle: { color: colour('ink'), fontSize: 12 * scaleOf() },
     },
   };
 }

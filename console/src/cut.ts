@@ -2,7 +2,7 @@
  * The geometry of a table's picture. Segments lie from left to right, as wide as they have rows; the groups of columns of each
  * are stacked, as high as their bytes per row. So every area is a number of bytes, on one scale.
  */
-import type { Block, Column, Layout, Page, ZoneRun } from './layout';
+import type { Block, Extra, Layout, Page, ZoneRun } from './layout';
 
 /** Neighbouring segments that are drawn as one, because a screen has fewer pixels than there are segments. */
 export interface Slice {
@@ -14,6 +14,8 @@ export interface Slice {
   bytes: number;
   hot: boolean;
   blocks: Block[];
+  /** The other parts of the file. */
+  extras: Extra[];
 }
 
 /** One column of a group of a slice, as a rectangle in pixels. */
@@ -24,8 +26,12 @@ export interface Rect {
   height: number;
   slice: Slice;
   block: Block | null;
-  /** The column; null for what belongs to no column: footers, zones, dictionaries and indexes. Of several, the largest. */
+  /** The column; null for hot rows and for what is no page of a column. Of several, the largest. */
   column: string | null;
+  /** The encoding of the column there. */
+  encoding: string;
+  /** Parts of the file that are no pages: one, or several that are each too thin to be seen. */
+  extras: Extra[];
   /** All columns of a rectangle that stands for several, because each of them is too thin to be seen. */
   several: string[] | null;
   /** Bytes that the area stands for. */
@@ -45,12 +51,7 @@ export function slicesMax(columns: number, width: number, height: number): numbe
 
 /** All segments as at most `max` slices. */
 export function slices(layout: Layout, max: number): Slice[] {
-  const byOne = new Map<number, Block[]>();
-  for (const block of layout.blocks) {
-    const known = byOne.get(block.segment);
-    if (known) known.push(block);
-    else byOne.set(block.segment, [block]);
-  }
+  const [blocks, extras] = [bySegment(layout.blocks), bySegment(layout.extras)];
   // Blocks that were read together stay together.
   const each = Math.max(Math.ceil(layout.segments.length / Math.max(max, 1) / layout.step), 1) * layout.step;
   const found: Slice[] = [];
@@ -60,31 +61,58 @@ export function slices(layout: Layout, max: number): Slice[] {
     const rows = part.reduce((sum, segment) => sum + segment.rows, 0);
     found.push({
       first: part[0]!.segment, last: part.at(-1)!.segment, start, rows, bytes: part.reduce((sum, segment) => sum + segment.bytes, 0),
-      hot: part.every((segment) => segment.hot), blocks: merged(part.flatMap((segment) => byOne.get(segment.segment) ?? [])),
+      hot: part.every((segment) => segment.hot), blocks: merged(part.flatMap(({ segment }) => blocks.get(segment) ?? [])),
+      extras: mergedExtras(part.flatMap(({ segment }) => extras.get(segment) ?? [])),
     });
     start += rows;
   }
   return found;
 }
 
+function bySegment<T extends { segment: number }>(all: T[]): Map<number, T[]> {
+  const found = new Map<number, T[]>();
+  for (const each of all) {
+    const known = found.get(each.segment);
+    if (known) known.push(each);
+    else found.set(each.segment, [each]);
+  }
+  return found;
+}
+
+/** Blocks of the same columns as one. A column has the encoding in which it has the most bytes of one block. */
 function merged(blocks: Block[]): Block[] {
-  const found = new Map<string, Block>();
+  const found = new Map<string, { block: Block; most: number[] }>();
   for (const block of blocks) {
     const key = `${block.group}\0${block.format}\0${block.columns.join('\0')}`;
     const known = found.get(key);
-    if (known) {
-      known.pages += block.pages;
-      known.bytes += block.bytes;
-    } else found.set(key, { ...block });
+    if (!known) {
+      found.set(key, { block: { ...block, own: block.own.map((own) => ({ ...own })) }, most: block.own.map(({ bytes }) => bytes) });
+      continue;
+    }
+    known.block.pages += block.pages;
+    known.block.bytes += block.bytes;
+    block.own.forEach(({ bytes, encoding }, at) => {
+      const own = known.block.own[at]!;
+      own.bytes += bytes;
+      if (bytes > known.most[at]!) [known.most[at], own.encoding] = [bytes, encoding];
+    });
   }
-  return [...found.values()];
+  return [...found.values()].map(({ block }) => block);
 }
 
-/** The share of each column in the bytes of a group, from the bytes of the table's columns. */
-export function shares(columns: string[], known: Map<string, Column>): number[] {
-  const bytes = columns.map((name) => Math.max(known.get(name)?.bytes ?? 0, 0));
-  const all = bytes.reduce((sum, one) => sum + one, 0);
-  return all > 0 ? bytes.map((one) => one / all) : columns.map(() => 1 / columns.length);
+/** From bottom to top. */
+export const EXTRAS = ['footer', 'zones', 'index', 'dictionary', 'dropped'] as const;
+
+/** Extras of one kind and the same columns as one, from bottom to top. */
+export function mergedExtras(extras: Extra[]): Extra[] {
+  const found = new Map<string, Extra>();
+  for (const extra of extras) {
+    const key = `${extra.kind}\0${extra.columns}`;
+    const known = found.get(key);
+    if (known) known.bytes += extra.bytes;
+    else found.set(key, { ...extra });
+  }
+  return [...found.values()].sort((a, b) => EXTRAS.indexOf(a.kind) - EXTRAS.indexOf(b.kind));
 }
 
 /** The greatest bytes per row of a slice: the height of the picture. */
@@ -93,43 +121,80 @@ export function greatest(all: Slice[]): number {
 }
 
 /** The rectangles of slices in a picture of this size. */
-export function rectangles(all: Slice[], columns: Column[], width: number, height: number): Rect[] {
-  const known = new Map(columns.map((column) => [column.name, column]));
+export function rectangles(all: Slice[], width: number, height: number): Rect[] {
   const total = all.reduce((sum, slice) => sum + slice.rows, 0) || 1;
   const origin = all[0]?.start ?? 0;
   const perByte = height / greatest(all);
   const found: Rect[] = [];
   for (const slice of all) {
-    const x = ((slice.start - origin) / total) * width;
-    const wide = (slice.rows / total) * width;
-    const perRow = perByte / Math.max(slice.rows, 1);
-    let y = height;
-    let thin: Rect | null = null;
-    let most = 0;
-    const put = (bytes: number, block: Block | null, column: string | null) => {
-      const high = bytes * perRow;
-      y -= high;
-      const isThin = column !== null && high < LAYER_MIN;
-      if (isThin && thin && thin.height < LAYER_MIN) {
-        thin.several = [column, ...(thin.several ?? [thin.column!])];
-        if (bytes > most) [most, thin.column, thin.block] = [bytes, column, block];
-        thin.y = y;
-        thin.height += high;
-        thin.bytes += bytes;
-        return;
-      }
-      const rect: Rect = { x, y, width: wide, height: high, slice, block, column, several: null, bytes };
-      [thin, most] = [isThin ? rect : null, bytes];
-      found.push(rect);
-    };
-    const inPages = slice.blocks.reduce((sum, block) => sum + block.bytes, 0);
-    put(Math.max(slice.bytes - inPages, 0), null, null);
+    const pile = new Pile(slice, ((slice.start - origin) / total) * width, (slice.rows / total) * width, height, perByte / Math.max(slice.rows, 1));
+    const known = slice.blocks.reduce((sum, block) => sum + block.bytes, 0) + slice.extras.reduce((sum, extra) => sum + extra.bytes, 0);
+    // Hot rows, and whatever no function tells.
+    if (slice.bytes - known > 0 || slice.extras.length === 0) pile.rest(Math.max(slice.bytes - known, 0));
+    for (const extra of slice.extras) pile.extra(extra);
     for (const block of slice.blocks.toReversed()) {
-      const parts = shares(block.columns, known);
-      for (let at = block.columns.length - 1; at >= 0; at--) put(block.bytes * parts[at]!, block, block.columns[at]!);
+      const shared = block.own.reduce((sum, own) => sum + own.bytes, 0) || 1;
+      // The bytes of a block are those of its pages, whatever its columns say.
+      for (let at = block.columns.length - 1; at >= 0; at--) pile.column(block, at, (block.own[at]!.bytes / shared) * block.bytes);
     }
+    found.push(...pile.rects);
   }
   return found;
+}
+
+/** The rectangles of one slice, as they are piled up. Neighbours that are too thin to be seen are one. */
+class Pile {
+  readonly rects: Rect[] = [];
+  private y: number;
+  /** The bytes of the largest column of the last rectangle. */
+  private most = 0;
+
+  constructor(private readonly slice: Slice, private readonly x: number, private readonly width: number, height: number, private readonly perByte: number) {
+    this.y = height;
+  }
+
+  private put(bytes: number, part: Partial<Rect>): void {
+    const height = bytes * this.perByte;
+    this.y -= height;
+    this.most = bytes;
+    this.rects.push({ x: this.x, y: this.y, width: this.width, height, slice: this.slice, block: null, column: null, encoding: '', extras: [], several: null, bytes, ...part });
+  }
+
+  /** The last rectangle, if it and one more of these bytes are too thin. */
+  private thin(bytes: number): Rect | null {
+    const last = this.rects.at(-1);
+    return last && last.height < LAYER_MIN && bytes * this.perByte < LAYER_MIN ? last : null;
+  }
+
+  private grow(rect: Rect, bytes: number): void {
+    this.y -= bytes * this.perByte;
+    rect.y = this.y;
+    rect.height += bytes * this.perByte;
+    rect.bytes += bytes;
+  }
+
+  rest(bytes: number): void {
+    this.put(bytes, {});
+  }
+
+  extra(extra: Extra): void {
+    const last = this.thin(extra.bytes);
+    if (!last || last.extras.length === 0) return this.put(extra.bytes, { extras: [extra] });
+    last.extras.push(extra);
+    this.grow(last, extra.bytes);
+  }
+
+  column(block: Block, at: number, bytes: number): void {
+    const [column, { encoding }] = [block.columns[at]!, block.own[at]!];
+    const last = this.thin(bytes);
+    if (!last || last.column === null) return this.put(bytes, { block, column, encoding });
+    last.several = [column, ...(last.several ?? [last.column])];
+    if (bytes > this.most) {
+      this.most = bytes;
+      Object.assign(last, { column, block, encoding });
+    }
+    this.grow(last, bytes);
+  }
 }
 
 /** The rectangles of each slice, from bottom to top. */

@@ -4,8 +4,8 @@ import { fitted, scaleOf, Tip, useCanvas, type TipText } from './canvas';
 import { extent, greatest, hit, layersOf, pageSpans, rectangles, shows, slices, slicesMax, spans, type Layers, type Rect, type Slice } from './cut';
 import { bytes, plural, significant, thousands } from './formats';
 import { ticks } from './rules';
-import type { Column, Layout, Page, ZoneRun } from './layout';
-import { colour, encodingColour, formatColour, isDark, ramp } from './look';
+import { ZONE_ROWS, type Column, type Extra, type Layout, type Page, type ZoneRun } from './layout';
+import { colour, encodingColour, extraColour, formatColour, isDark, ramp } from './look';
 import type { Zoom } from './views/layout';
 
 export type Mode = 'format' | 'encoding' | 'bytes' | 'range';
@@ -35,7 +35,7 @@ function marginsFor(width: number) {
 
 function ofSegment(layout: Layout, zoom: Zoom): Slice[] {
   const { segment } = zoom;
-  const only: Layout = { ...layout, segments: [segment], step: 1, blocks: zoom.blocks };
+  const only: Layout = { ...layout, segments: [segment], step: 1, blocks: zoom.blocks, extras: zoom.extras };
   return slices(only, 1);
 }
 
@@ -48,25 +48,25 @@ export function Cut(props: Props) {
   const margins = marginsFor(known);
   const room = { width: Math.max(known - margins.left - margins.right, 1), height: height - margins.top - margins.bottom };
   const parts = useMemo(() => (zoom ? ofSegment(layout, zoom) : slices(layout, slicesMax(layout.columns.length, room.width, room.height))), [layout, zoom, room.width, room.height]);
-  const rects = useMemo(() => rectangles(parts, layout.columns, room.width, room.height), [parts, layout, room.width, room.height]);
+  const rects = useMemo(() => rectangles(parts, room.width, room.height), [parts, room.width, room.height]);
   const layers = useMemo(() => layersOf(rects), [rects]);
-  const columns = useMemo(() => new Map(layout.columns.map((each) => [each.name, each])), [layout]);
   const chosen = at ? rectAt(layers, parts, at) : null;
   const readNames = useMemo(() => (read === null ? null : new Set(read)), [read]);
   const draw = useCallback((context: CanvasRenderingContext2D, width: number) => {
     setWidth(width);
-    const view: View = { context, margins: marginsFor(width), room, rects, layers, parts, columns, zoom, mode, column, zones, read: readNames };
+    const view: View = { context, margins: marginsFor(width), room, rects, layers, parts, zoom, mode, column, zones, read: readNames };
     context.save();
     context.translate(view.margins.left, view.margins.top);
     drawAxes(view);
     drawRects(view);
     if (zoom) drawPages(view, zoom);
+    if (zoom) drawZoneMarks(view, zoom.segment.rows);
     if (mode === 'range' && column) drawZones(view, column.name);
     drawEdges(view);
     if (chosen) outline(context, chosen, colour('ink'), 2);
     context.restore();
     drawLabels(view);
-  }, [rects, layers, parts, columns, zoom, mode, column, zones, readNames, chosen, room.width, room.height]);
+  }, [rects, layers, parts, zoom, mode, column, zones, readNames, chosen, room.width, room.height]);
   const { canvas } = useCanvas(height, draw);
 
   const find = (event: PointerEvent | MouseEvent) => {
@@ -75,11 +75,11 @@ export function Cut(props: Props) {
   };
   const moved = (event: PointerEvent) => {
     const rect = find(event);
-    setTip(rect && { x: event.clientX, y: event.clientY, ...described(rect, columns, pageUnder(rect, zoom, event, canvas.current!, margins.left, room.width)) });
+    setTip(rect && { x: event.clientX, y: event.clientY, ...described(rect, pageUnder(rect, zoom, event, canvas.current!, margins.left, room.width)) });
   };
   const pressed = (event: KeyboardEvent) => {
     const here = at ?? { slice: 0, layer: 0 };
-    const own = layers.get(parts[here.slice]!)?.filter((rect) => rect.column !== null).length ?? 0;
+    const own = layers.get(parts[here.slice]!)?.filter(isPart).length ?? 0;
     const moves: Record<string, [number, number]> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1], Home: [-parts.length, 0], End: [parts.length, 0] };
     const move = moves[event.key];
     if (move) {
@@ -100,16 +100,16 @@ export function Cut(props: Props) {
     if (rect.column) props.onPick(rect.column);
     setAt(null);
   };
-  const spoken = chosen ? describedText(chosen, columns) : '';
+  const spoken = chosen ? describedText(chosen) : '';
   return (
     <div class="cut">
       <canvas ref={canvas} style={{ height: `${height}px` }} tabIndex={0} role="application" aria-roledescription="picture"
-        aria-label={`${layout.table}: ${plural(parts.length, 'segment')} from left to right, columns from top to bottom. Arrows move, Enter looks into a segment.`}
+        aria-label={`${layout.table}: ${plural(parts.length, 'segment')} from left to right, columns from top to bottom, and the other parts of their files below. Arrows move, Enter looks into a segment.`}
         onPointerMove={moved} onPointerLeave={() => setTip(null)} onClick={clicked} onKeyDown={pressed}
         onDblClick={(event) => { const rect = find(event); if (rect && !zoom) props.onLook(rect.slice.first); }} />
       <p class="hidden-text" aria-live="polite">{spoken}</p>
       <p class="soft" style={{ fontSize: '.86em' }}>
-        {zoom ? 'Width: rows of the segment. Height: bytes per row. Lines part pages.' : 'Width: rows. Height: bytes per row. So areas are bytes. A click picks a column, a double click opens a segment.'}
+        {zoom ? 'Width: rows of the segment. Height: bytes per row. Lines part pages, marks at the bottom zones.' : 'Width: rows. Height: bytes per row. So areas are bytes. A click picks a column, a double click opens a segment.'}
         {read && ' Columns that the last query did not read are pale.'}
       </p>
       <Tip tip={tip} />
@@ -124,7 +124,6 @@ interface View {
   rects: Rect[];
   layers: Layers;
   parts: Slice[];
-  columns: Map<string, Column>;
   zoom: Zoom | null;
   mode: Mode;
   column: Column | null;
@@ -132,16 +131,20 @@ interface View {
   read: Set<string> | null;
 }
 
+/** What arrows lead to. */
+const isPart = ({ column, extras }: Rect) => column !== null || extras.length > 0;
+
 function rectAt(layers: Layers, parts: Slice[], at: { slice: number; layer: number }): Rect | null {
-  const own = layers.get(parts[at.slice]!)?.filter((rect) => rect.column !== null) ?? [];
+  const own = layers.get(parts[at.slice]!)?.filter(isPart) ?? [];
   return own.at(-1 - at.layer) ?? null;
 }
 
 function colourOf(view: View, rect: Rect): string {
+  const [extra] = rect.extras;
+  if (extra) return extraColour(extra.kind);
   if (rect.block === null || rect.column === null) return rect.slice.hot ? colour('s2') : colour('pale');
-  const known = view.columns.get(rect.column);
   if (view.mode === 'format') return formatColour(rect.block.format);
-  if (view.mode === 'encoding') return encodingColour(known?.encoding ?? '');
+  if (view.mode === 'encoding') return encodingColour(rect.encoding);
   if (view.mode === 'bytes') return ramp(rect.bytes / Math.max(rect.slice.rows, 1) / BYTES_DEEP);
   return view.column && shows(rect, view.column.name) ? colour('bar') : colour('pale');
 }
@@ -202,6 +205,14 @@ function drawPages(view: View, zoom: Zoom): void {
   }
 }
 
+/** Where zones begin, below the rows, if they are wide enough to be told apart. */
+function drawZoneMarks({ context, room }: View, rows: number): void {
+  const wide = (ZONE_ROWS / Math.max(rows, 1)) * room.width;
+  if (wide < 3) return;
+  context.fillStyle = colour('soft');
+  for (let at = 0; at * ZONE_ROWS < rows; at++) context.fillRect(at * wide, room.height, 1, 3);
+}
+
 /**
  * The rows, coloured by where their zones lie in a column's range: a sweep where rows are sorted by it, stripes where they are
  * clustered, one dull colour where they are not. The column itself is strong.
@@ -259,7 +270,7 @@ function drawLabels(view: View): void {
     if (y < free + 12 * scaleOf() || rect.height < 2.5) continue;
     const isPicked = view.column !== null && shows(rect, view.column.name);
     context.fillStyle = isPicked ? colour('best') : rect.column === null ? colour('soft') : colour('ink');
-    const name = rect.column === null ? (rect.slice.hot ? 'hot rows' : 'other') : named(rect);
+    const name = rect.column === null ? otherNamed(rect) : named(rect);
     context.fillText(fitted(context, name, margins.left - 12), margins.left - 8, y);
     free = y;
     const detail = detailOf(view, rect);
@@ -272,10 +283,23 @@ function named({ column, several }: Rect): string {
   return several === null ? column ?? '' : `${column} and ${thousands(several.length - 1)} more`;
 }
 
+const KINDS: Record<Extra['kind'], string> = { footer: 'footer', zones: 'zones', index: 'index', dictionary: 'dictionary', dropped: 'dropped column' };
+
+/** What an extra is, and of which columns. */
+export function extraName({ kind, columns }: Extra): string {
+  if (kind === 'index') return `index (${columns})`;
+  return columns ? `${KINDS[kind]} of ${columns}` : KINDS[kind];
+}
+
+function otherNamed({ extras, slice }: Rect): string {
+  const [first] = extras;
+  if (!first) return slice.hot ? 'hot rows' : 'other';
+  return extras.length === 1 ? extraName(first) : [...new Set(extras.map(({ kind }) => KINDS[kind]))].join(', ');
+}
+
 function detailOf(view: View, rect: Rect): string {
   if (rect.block === null) return bytes(rect.bytes);
-  const known = view.columns.get(rect.column ?? '');
-  const what = view.mode === 'format' ? `${rect.block.format}, ${plural(rect.block.pages, 'page')}` : view.mode === 'bytes' ? `${significant(rect.bytes / Math.max(rect.slice.rows, 1))} bytes per value` : known?.encoding ?? '';
+  const what = view.mode === 'format' ? `${rect.block.format}, ${plural(rect.block.pages, 'page')}` : view.mode === 'bytes' ? `${significant(rect.bytes / Math.max(rect.slice.rows, 1))} bytes per value` : rect.encoding;
   return view.parts.length === 1 ? `${what}, ${bytes(rect.bytes)}` : what;
 }
 
@@ -300,21 +324,23 @@ function pageUnder(rect: Rect, zoom: Zoom | null, event: PointerEvent, canvas: H
   return zoom.pages.find((page) => page.group === rect.block!.group && row >= page.firstRow && row < page.firstRow + page.rows) ?? null;
 }
 
-function described(rect: Rect, columns: Map<string, Column>, page: Page | null): { title: string; lines: string[] } {
+function described(rect: Rect, page: Page | null): { title: string; lines: string[] } {
   const { slice, block } = rect;
   const where = slice.first === slice.last ? `segment ${slice.first}` : `segments ${slice.first} to ${slice.last}`;
   const lines = [`${where}, ${plural(slice.rows, 'row')}`];
-  if (!block) return { title: slice.hot ? 'Hot rows' : 'Footer, zones, dictionaries, indexes', lines: [...lines, bytes(rect.bytes)] };
-  const known = columns.get(rect.column ?? '');
+  if (!block) {
+    const each = rect.extras.length > 1 ? rect.extras.slice(0, 12).map((extra) => `${extraName(extra)}: ${bytes(extra.bytes)}`) : [];
+    return { title: otherNamed(rect), lines: [...lines, bytes(rect.bytes), ...each] };
+  }
   if (rect.several !== null) return { title: named(rect), lines: [...lines, `${bytes(rect.bytes)} of columns that are too thin to be drawn apart`] };
   lines.push(`${block.format} pages, ${plural(block.pages, 'page')} of ${block.columns.length === 1 ? 'its own' : `(${block.columns.join(', ')})`}`);
-  if (known) lines.push(`${known.encoding}, ${significant(rect.bytes / Math.max(slice.rows, 1))} bytes per value`);
+  lines.push(`${rect.encoding && `${rect.encoding}, `}${significant(rect.bytes / Math.max(slice.rows, 1))} bytes per value`);
   lines.push(block.columns.length === 1 ? bytes(rect.bytes) : `${bytes(rect.bytes)} by its share, ${bytes(block.bytes)} of the group`);
   if (page) lines.push(`page ${page.page}: rows ${thousands(page.firstRow)} to ${thousands(page.firstRow + page.rows - 1)}, ${bytes(page.bytes)}`);
   return { title: rect.column ?? '', lines };
 }
 
-function describedText(rect: Rect, columns: Map<string, Column>): string {
-  const { title, lines } = described(rect, columns, null);
+function describedText(rect: Rect): string {
+  const { title, lines } = described(rect, null);
   return `${title}: ${lines.join('; ')}`;
 }

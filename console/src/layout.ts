@@ -49,9 +49,32 @@ export interface Block {
   segment: number;
   group: number;
   columns: string[];
+  /** What each of the columns has of them. */
+  own: Own[];
   format: string;
   pages: number;
   bytes: number;
+}
+
+/** The pages of a column in a segment: their bytes, and its encoding there. */
+export interface Own {
+  bytes: number;
+  encoding: string;
+}
+
+/** A part of a segment's file that is no page of a column of the table. */
+export interface Extra {
+  segment: number;
+  kind: 'dictionary' | 'index' | 'zones' | 'footer' | 'dropped';
+  /** The columns of a dictionary or an index. */
+  columns: string;
+  bytes: number;
+}
+
+/** All parts of segments' files. */
+interface Parts {
+  own: Map<string, Own>;
+  extras: Extra[];
 }
 
 export interface Page {
@@ -85,6 +108,7 @@ export interface Layout extends Source {
   segments: Segment[];
   /** Of one segment each, or of `step` neighbouring segments taken together. */
   blocks: Block[];
+  extras: Extra[];
   step: number;
 }
 
@@ -102,7 +126,7 @@ export interface Candidate {
 export const BLOCKS_MAX = 50_000;
 /** Zones that are asked for at once; more are taken together by the engine. */
 export const ZONE_RUNS_MAX = 4_000;
-const ZONE_ROWS = 2_048;
+export const ZONE_ROWS = 2_048;
 /** A second session, so that two questions about a table are answered at once. */
 const LANE = 'layout';
 
@@ -151,13 +175,36 @@ async function readSegments(of: Source): Promise<Segment[]> {
   }));
 }
 
-async function readBlocks(of: Source, step: number): Promise<Block[]> {
+async function readBlocks(of: Source, step: number): Promise<Omit<Block, 'own'>[]> {
   const sql = `SELECT segment - segment % ${step} AS segment, "group", "columns", "format", count(*) AS pages, sum(bytes) AS bytes FROM ${called('pages', of)}
  GROUP BY 1, "group", "columns", "format" ORDER BY 1, "group"`;
   const rows = await ask(sql, ['segment', 'group', 'columns', 'format', 'pages', 'bytes'], LANE);
   return rows.map((row) => ({
     segment: number(row.segment), group: number(row.group), columns: String(row.columns).split(', '), format: String(row.format),
     pages: number(row.pages), bytes: number(row.bytes),
+  }));
+}
+
+const ownKey = (segment: number, group: number, column: string) => `${segment}\0${group}\0${column}`;
+
+/** The parts of one segment, or of all, `step` neighbouring segments taken together. */
+async function readParts(of: Source, step: number, segment: number | null): Promise<Parts> {
+  const named = segment === null ? [] : [`segment => ${segment}`];
+  const sql = `SELECT segment - segment % ${step} AS segment, part, "group", "columns", string_agg(DISTINCT encoding, ', ') AS encoding, sum(bytes) AS bytes
+ FROM ${called('parts', of, ...named)} GROUP BY 1, part, "group", "columns" ORDER BY 1`;
+  const found: Parts = { own: new Map(), extras: [] };
+  for (const row of await ask(sql, ['segment', 'part', 'group', 'columns', 'encoding', 'bytes'], LANE)) {
+    const columns = text(row.columns) ?? '';
+    if (row.part === 'column') found.own.set(ownKey(number(row.segment), number(row.group), columns), { bytes: number(row.bytes), encoding: text(row.encoding) ?? '' });
+    else found.extras.push({ segment: number(row.segment), kind: String(row.part) as Extra['kind'], columns, bytes: number(row.bytes) });
+  }
+  return found;
+}
+
+/** Blocks with what their columns have of them. Of what has no file, such as rows in persistent memory, columns have equal shares. */
+function withOwn(blocks: Omit<Block, 'own'>[], { own }: Parts): Block[] {
+  return blocks.map((block) => ({
+    ...block, own: block.columns.map((column) => own.get(ownKey(block.segment, block.group, column)) ?? { bytes: block.bytes / block.columns.length, encoding: '' }),
   }));
 }
 
@@ -168,24 +215,32 @@ export async function readLayout(of: Source): Promise<Layout> {
     ask(`SELECT rows, bytes, design FROM ${which}`, ['rows', 'bytes', 'design']), readColumns(of), readSegments(of),
   ]);
   const step = Math.max(Math.ceil((segments.length * columns.length) / BLOCKS_MAX), 1);
-  const blocks = await readBlocks(of, step);
+  const [blocks, parts] = await Promise.all([readBlocks(of, step), readParts(of, step, null)]);
   const [known] = stored;
   if (!known) throw new Error(copy === null ? `there is no table ${table}` : `${table} has no copy ${copy}`);
-  return { table, copy, rows: number(known.rows), bytes: number(known.bytes), design: text(known.design) ?? '', columns, segments, blocks, step };
+  return { table, copy, rows: number(known.rows), bytes: number(known.bytes), design: text(known.design) ?? '', columns, segments, blocks: withOwn(blocks, parts), extras: parts.extras, step };
 }
 
-/** The pages of one segment. */
-export async function readPages(of: Source, segment: number): Promise<Page[]> {
+/** A segment from near: its pages, also by groups, and the other parts of its file. */
+export interface Near {
+  pages: Page[];
+  blocks: Block[];
+  extras: Extra[];
+}
+
+/** Reads one segment. */
+export async function readNear(of: Source, segment: number): Promise<Near> {
   const sql = `SELECT "group", "columns", page, first_row, "rows", bytes, "format" FROM ${called('pages', of, `segment => ${segment}`)} ORDER BY "group", page`;
-  const rows = await ask(sql, ['group', 'columns', 'page', 'first_row', 'rows', 'bytes', 'format']);
-  return rows.map((row) => ({
+  const [rows, parts] = await Promise.all([ask(sql, ['group', 'columns', 'page', 'first_row', 'rows', 'bytes', 'format']), readParts(of, 1, segment)]);
+  const pages = rows.map((row) => ({
     group: number(row.group), columns: String(row.columns), page: number(row.page), firstRow: number(row.first_row), rows: number(row.rows), bytes: number(row.bytes), format: String(row.format),
   }));
+  return { pages, blocks: withOwn(blocksOf(segment, pages), parts), extras: parts.extras };
 }
 
 /** The pages of a segment, taken together by groups. */
-export function blocksOf(segment: number, pages: Page[]): Block[] {
-  const found = new Map<number, Block>();
+function blocksOf(segment: number, pages: Page[]): Omit<Block, 'own'>[] {
+  const found = new Map<number, Omit<Block, 'own'>>();
   for (const { group, columns, format, bytes } of pages) {
     const known = found.get(group) ?? { segment, group, columns: columns.split(', '), format, pages: 0, bytes: 0 };
     known.pages += 1;

@@ -77,6 +77,11 @@ export function encodingColour(encodings: string): string {
   return known < 0 ? colour('s5') : colour(`e${known}`);
 }
 
+/** The colour of a part of a file that is no page of a column. */
+export function extraColour(kind: string): string {
+  return colour(`part-${kind}`);
+}
+
 /** A colour from 0 to 1: even steps from blue over sand to rust, told apart without red and green. */
 export function ramp(share: number): string {
   const at = Math.min(Math.max(share, 0), 1) * (STEPS - 1);

@@ -7,7 +7,8 @@ import { ticks } from './rules';
 import type { Column, ZoneRun } from './layout';
 import { colour, ramp } from './look';
 
-const HEIGHT = 190;
+/** The height of the picture in pixels: a part of the window. */
+const heightOf = () => Math.round(Math.min(Math.max(innerHeight * 0.17, 160), 380));
 
 function marginsFor(width: number) {
   return { left: (width < 520 ? 74 : 132) * scaleOf(), right: 2, top: 8, bottom: 8 };
@@ -18,9 +19,10 @@ export function Ranges({ zones, column }: { zones: ZoneRun[]; column: Column }) 
   const [shown, setShown] = useState<Span[]>([]);
   const [at, setAt] = useState<number | null>(null);
   const chosen = at === null ? null : shown[Math.min(at, shown.length - 1)] ?? null;
+  const height = heightOf();
   const draw = useCallback((context: CanvasRenderingContext2D, width: number) => {
     const margins = marginsFor(width);
-    const room = { width: width - margins.left - margins.right, height: HEIGHT - margins.top - margins.bottom };
+    const room = { width: width - margins.left - margins.right, height: height - margins.top - margins.bottom };
     const all = spans(zones, room.width);
     setShown(all);
     const [low, high] = extent(all);
@@ -38,8 +40,8 @@ export function Ranges({ zones, column }: { zones: ZoneRun[]; column: Column }) 
       context.lineWidth = 2;
       context.strokeRect(margins.left + own.from * room.width, margins.top, Math.max((own.to - own.from) * room.width, 3), room.height);
     }
-  }, [zones, column, at]);
-  const { canvas, width } = useCanvas(HEIGHT, draw);
+  }, [zones, column, at, height]);
+  const { canvas, width } = useCanvas(height, draw);
   const moved = (event: PointerEvent) => {
     const margins = marginsFor(width);
     const x = (event.clientX - canvas.current!.getBoundingClientRect().left - margins.left) / (width - margins.left - margins.right);
@@ -59,7 +61,7 @@ export function Ranges({ zones, column }: { zones: ZoneRun[]; column: Column }) 
   const covered = zones.length > 0 ? `${plural(zones.reduce((sum, run) => sum + run.zones, 0), 'zone')}, from ${column.min ?? 'NULL'} to ${column.max ?? 'NULL'}` : '';
   return (
     <div class="ranges">
-      <canvas ref={canvas} style={{ height: `${HEIGHT}px` }} tabIndex={0} role="application" aria-roledescription="picture" onKeyDown={pressed}
+      <canvas ref={canvas} style={{ height: `${height}px` }} tabIndex={0} role="application" aria-roledescription="picture" onKeyDown={pressed}
         aria-label={`Ranges of the zones of ${column.name}: ${covered}. Arrows move from zone to zone.`} onPointerMove={moved} onPointerLeave={() => setTip(null)} />
       <p class="soft" aria-live="polite">{chosen && `${placeOf(chosen)}, ${chosen.lowText} to ${chosen.highText}`}</p>
       <Tip tip={tip} />
@@ -73,14 +75,14 @@ function placeOf({ first, zones }: Span): string {
 
 function drawScale(
   context: CanvasRenderingContext2D, column: Column, zones: ZoneRun[], [low, high]: [number, number],
-  margins: { left: number }, room: { width: number; height: number }, y: (value: number) => number,
+  margins: { left: number; top: number }, room: { width: number; height: number }, y: (value: number) => number,
 ): void {
   context.textAlign = 'right';
   const put = (text: string, at: number) => {
     context.fillStyle = colour('rule');
     context.fillRect(margins.left, y(at), room.width, 1);
     context.fillStyle = colour('soft');
-    context.fillText(fitted(context, text, margins.left - 12), margins.left - 8, Math.min(Math.max(y(at), 8), HEIGHT - 8));
+    context.fillText(fitted(context, text, margins.left - 12), margins.left - 8, Math.min(Math.max(y(at), margins.top), margins.top + room.height));
   };
   const isTime = /^(DATE|TIMESTAMP)/i.test(column.type);
   if (/INT|DECIMAL|REAL|DOUBLE|FLOAT/i.test(column.type)) {

@@ -31,13 +31,21 @@ export interface Done {
   transaction?: 'open' | 'failed';
 }
 
-interface Progress {
+export interface Progress {
   ms: number;
   rows: number;
   /** What is loaded, and how many bytes of it. */
   task?: string;
   done?: number;
   total?: number | null;
+  /** The share of their tables that its scans have read or pruned. */
+  share?: number;
+}
+
+/** How far a statement is: its share of what it loads, or of what it scans; null where nobody knows. */
+export function shareOf(progress: Progress | null): number | null {
+  if (progress?.total) return Math.min((progress.done ?? 0) / progress.total, 1);
+  return progress?.share ?? null;
 }
 
 /** One statement and what came of it. */

@@ -77,15 +77,36 @@ function blocks(table, step) {
   return { segment: whole(found.segment), group: whole(found.group), columns: text(found.columns), format: text(found.format), pages: whole(found.pages), bytes: whole(found.bytes) };
 }
 
+/** The encoding of a column in a segment: that of one column changes in the middle. */
+const encodingIn = (column, at) => (column[0] === 'l_comment' && at % 6 > 2 ? 'dictionary' : column[2]);
+
+function partsOf(table, segment, step) {
+  const found = { segment: [], part: [], group: [], columns: [], encoding: [], bytes: [] };
+  const put = (at, part, group, columns, encoding, bytes) => {
+    found.segment.push(at); found.part.push(part); found.group.push(group); found.columns.push(columns); found.encoding.push(encoding); found.bytes.push(bytes);
+  };
+  for (const { at, rows: ofOne } of segmentsOf(table).filter(({ at }) => (segment === null ? at % step === 0 : at === segment))) {
+    const rows = ofOne * (segment === null ? Math.min(step, table.segments - at) : 1);
+    columnsOf(table).forEach((column, number) => put(at, 'column', table.isOne ? 0 : number, column[0], encodingIn(column, at), bytesOf(column, rows, at)));
+    const all = columnsOf(table).reduce((sum, column) => sum + bytesOf(column, rows, at), 0) * 0.02;
+    put(at, 'dictionary', null, columnsOf(table)[0][0], null, all * 0.4);
+    put(at, 'index', null, columnsOf(table)[0][0], null, all * 0.3);
+    put(at, 'zones', null, null, null, all * 0.2);
+    put(at, 'footer', null, null, null, all * 0.1);
+  }
+  return { segment: whole(found.segment), part: text(found.part), group: whole(found.group), columns: text(found.columns), encoding: text(found.encoding), bytes: whole(found.bytes) };
+}
+
 function pages(table, segment) {
   const found = { group: [], columns: [], page: [], first_row: [], rows: [], bytes: [], format: [] };
   const { rows } = segmentsOf(table)[segment];
   const groups = table.isOne ? [columnsOf(table)] : columnsOf(table).map((column) => [column]);
   groups.forEach((group, number) => {
-    const number_of = Math.max(Math.ceil(group.reduce((sum, column) => sum + bytesOf(column, rows, segment), 0) / 32768), 1);
+    const bytes = group.reduce((sum, column) => sum + bytesOf(column, rows, segment), 0);
+    const number_of = Math.max(Math.ceil(bytes / 32768), 1);
     for (let page = 0; page < number_of; page++) {
       const [from, to] = [Math.floor((page / number_of) * rows), Math.floor(((page + 1) / number_of) * rows)];
-      found.group.push(number); found.columns.push(group.map(([name]) => name).join(', ')); found.page.push(page); found.first_row.push(from); found.rows.push(to - from); found.bytes.push(32768); found.format.push(table.format);
+      found.group.push(number); found.columns.push(group.map(([name]) => name).join(', ')); found.page.push(page); found.first_row.push(from); found.rows.push(to - from); found.bytes.push(bytes / number_of); found.format.push(table.format);
     }
   });
   return { group: whole(found.group), columns: text(found.columns), page: whole(found.page), first_row: whole(found.first_row), rows: whole(found.rows), bytes: whole(found.bytes), format: text(found.format) };
@@ -131,7 +152,7 @@ function encodings(table) {
 function columns(table) {
   const all = columnsOf(table);
   return {
-    column: text(all.map(([name]) => name)), type: text(all.map(([, type]) => type)), encoding: text(all.map(([, , encoding]) => encoding)),
+    column: text(all.map(([name]) => name)), type: text(all.map(([, type]) => type)), encoding: text(all.map((column) => [...new Set([0, 3].map((at) => encodingIn(column, at)))].sort().join(', '))),
     bytes: whole(all.map(([, , , bytes]) => bytes * table.rows)), distinct: whole(all.map((column) => column[4])), nulls: whole(all.map(() => 0)),
     min: text(all.map((column) => column[5])), max: text(all.map((column) => column[6])),
   };
@@ -292,6 +313,7 @@ export function answerTo(sql) {
   if (/freestone_columns/.test(sql)) return answer(columns(sourceIn(sql)));
   if (/freestone_segments/.test(sql)) return answer(segments(sourceIn(sql)));
   if (/freestone_pages/.test(sql)) return answer(segmentIn(sql) === null ? blocks(sourceIn(sql), Number(/segment % (\d+)/.exec(sql)[1])) : pages(sourceIn(sql), segmentIn(sql)));
+  if (/freestone_parts/.test(sql)) return answer(partsOf(sourceIn(sql), segmentIn(sql), Number(/segment % (\d+)/.exec(sql)[1])));
   if (/freestone_zones/.test(sql)) return answer(zones(sourceIn(sql), /column => '(\w+)'/.exec(sql)[1], segmentIn(sql)));
   if (/freestone_encodings/.test(sql)) return answer(encodings(sourceIn(sql)));
   if (/freestone_profile/.test(sql)) return answer(profile());

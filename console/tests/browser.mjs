@@ -113,6 +113,7 @@ async function mistakes() {
 
 async function cancelling() {
   await runAll(page, 'SELECT slow');
+  await page.getByText(/; [1-9](\.\d)? % read/).waitFor();
   await page.getByRole('button', { name: 'Cancel' }).click();
   await page.getByText('cancelled').waitFor();
   await runAll(page, 'SELECT 1');
@@ -193,6 +194,67 @@ async function keysOfTabs() {
   holds(await width() > before && await width() < before + 40, `the column is ${await width()} pixels wide, before ${before}`);
 }
 
+/** Waits until the editor has this text. */
+async function shows(text) {
+  const now = () => page.locator('.cm-content').innerText();
+  for (let time = 0; time < 50 && await now() !== text; time++) await page.waitForTimeout(100);
+  equal(await now(), text, 'the text of the editor');
+}
+
+/** Scripts are plain files, and what ran is found again. */
+async function scriptsAndHistory() {
+  await goTo(page, 'sql');
+  await page.keyboard.press('Alt+T');
+  await runAll(page, "SELECT 42 AS kept -- an 'odd' text");
+  await page.getByText('1 row', { exact: true }).waitFor();
+  const [saved] = await Promise.all([page.waitForEvent('download'), page.keyboard.press('Control+S')]);
+  holds(saved.suggestedFilename().endsWith('.sql'), saved.suggestedFilename());
+  equal(await readFile(await saved.path(), 'utf8'), "SELECT 42 AS kept -- an 'odd' text", 'the saved script');
+  const [chooser] = await Promise.all([page.waitForEvent('filechooser'), page.keyboard.press('Control+O')]);
+  await chooser.setFiles({ name: 'report.sql', mimeType: 'application/sql', buffer: Buffer.from('SELECT 7;\nSELECT 8') });
+  await page.locator('.tabs .tab.on', { hasText: 'report.sql' }).waitFor();
+  await shows('SELECT 7;\nSELECT 8');
+  await page.keyboard.press('Alt+H');
+  await page.getByLabel('Search').fill('as KEPT');
+  equal(await page.locator('.past button').count(), 1, 'found statements');
+  await page.locator('.past button').click();
+  await shows("SELECT 42 AS kept -- an 'odd' text");
+  for (let tab = 0; tab < 3; tab++) await page.keyboard.press('Alt+W');
+}
+
+/** Every view, and every region of the first one, by keys alone. */
+async function keysOfThePage() {
+  for (const [at, title] of ['SQL', 'Plan', 'Layout', 'Advice', 'Machine'].entries()) {
+    await page.keyboard.press(`Alt+${at + 1}`);
+    equal(await page.locator('.views [aria-current]').textContent(), title, `the view of Alt ${at + 1}`);
+  }
+  await page.keyboard.press('F1');
+  await page.getByRole('dialog', { name: 'Keys and colours' }).waitFor();
+  await page.keyboard.press('Escape');
+  await page.locator('dialog').waitFor({ state: 'detached' });
+  await page.keyboard.press('Alt+1');
+  await runAll(page, 'SELECT * FROM types');
+  await cell(2, 7).waitFor();
+  const focused = () => page.evaluate(() => (document.activeElement.closest('.editor') ? 'editor' : document.activeElement.closest('.grid') ? 'grid' : document.activeElement.closest('.side') ? 'side' : document.activeElement.tagName));
+  const seen = [await focused()];
+  for (let press = 0; press < 3; press++) {
+    await page.keyboard.press('F6');
+    seen.push(await focused());
+  }
+  equal(seen, ['editor', 'grid', 'side', 'editor'], 'the regions');
+}
+
+async function whatIf() {
+  await goTo(page, 'advice/lineitem');
+  const asked = page.waitForRequest((each) => (each.postData() ?? '').includes('WHATIF'));
+  await page.getByLabel('Query', { exact: true }).fill('SELECT max(l_tax) FROM lineitem;');
+  await page.getByRole('button', { name: 'Compare' }).click();
+  equal((await asked).postDataJSON().sql, "WHATIF lineitem DESIGN (preset = 'row') FOR SELECT max(l_tax) FROM lineitem", 'the question');
+  const rows = page.locator('table.plain', { has: page.locator('caption', { hasText: 'What if' }) }).locator('tbody tr');
+  await rows.nth(1).waitFor();
+  equal((await rows.nth(1).locator('td').allTextContents()).slice(3, 6), ['12.2 ms', '11.7 ms', '13.9 MB'], 'predicted, measured and read');
+}
+
 async function plans() {
   await goTo(page, 'sql');
   await write(page, 'SELECT l_shipmode FROM lineitem WHERE l_quantity < $1');
@@ -233,6 +295,34 @@ async function reasons() {
   const row = page.locator('table.plain', { has: page.locator('caption', { hasText: 'Candidate encodings' }) }).locator('tr', { hasText: 'not weighed' });
   await row.first().waitFor();
   equal((await row.locator('td').allTextContents()).slice(3), ['–', '–'], 'time and score of an encoding that was not weighed');
+}
+
+/** A column has the encoding of each segment, and what is no page of a column is in the picture, too. */
+async function partsOfSegments() {
+  await goTo(page, 'layout/lineitem');
+  await page.getByRole('heading', { name: 'lineitem', exact: true }).waitFor();
+  const canvas = page.locator('.cut canvas');
+  await page.waitForFunction(() => document.querySelector('.cut canvas')?.width > 300);
+  await canvas.focus();
+  await page.keyboard.press('Home');
+  for (let row = 0; row < 14; row++) await page.keyboard.press('ArrowDown');
+  const said = () => page.locator('.cut [aria-live]').textContent();
+  holds((await said()).includes('fsst'), `the first segment: ${await said()}`);
+  await page.keyboard.press('End');
+  holds((await said()).includes('dictionary'), `the last segment: ${await said()}`);
+  for (let row = 0; row < 8; row++) await page.keyboard.press('ArrowDown');
+  holds(/^[^:]*footer: segment 5, /.test(await said()), `the lowest part: ${await said()}`);
+  equal(await page.locator('.rest .legend span').allTextContents(), ['dictionary of l_orderkey 110 kB', 'index (l_orderkey) 82.7 kB', 'zones 55.2 kB', 'footer 27.6 kB'], 'what is no page of a column');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'lineitem, segment 5' }).waitFor();
+  await page.getByText('in segment 5').waitFor();
+  holds((await page.locator('.about').textContent()).includes('in segment 5dictionary, '), 'the encoding of the segment');
+  await page.getByRole('button', { name: 'As a table' }).click();
+  const shown = page.locator('table.plain', { has: page.locator('caption', { hasText: 'Parts of the file of segment 5' }) });
+  equal(await shown.locator('tr', { hasText: 'index' }).locator('td').first().textContent(), 'index (l_orderkey)', 'parts as a table');
+  await page.getByRole('button', { name: 'As a picture' }).click();
+  await canvas.focus();
+  await page.keyboard.press('Escape');
 }
 
 async function copies() {
@@ -410,7 +500,7 @@ const widths = option('--widths')?.split(',').map(Number);
 const failed = await parts([
   ['first paint', firstPaint], ['values are exact', exactValues], ['keys in the grid', moving], ['downloads', downloads], ['a page that waits stops the server', backpressure],
   ['a million rows', millionRows], ['errors at their place', mistakes], ['cancel', cancelling], ['cancel without a connection', cancellingWithoutConnections], ['results in several windows', manyWindows], ['completion', completing], ['parameters and tabs', parametersAndTabs],
-  ['names of tabs and widths of columns', keysOfTabs], ['plans', plans], ['copies', copies], ['an encoding that was not weighed', reasons], ['a thousand segments', thousandSegments], ['long values, many columns and zones', longAndWide], ['keys in the layout', walkingTheLayout], ['advice', advising], ['advice of copies', advisingCopies], ['login', loggingIn], ['scripts stay until the login ends', keeping],
+  ['names of tabs and widths of columns', keysOfTabs], ['scripts and history', scriptsAndHistory], ['keys of the page', keysOfThePage], ['plans', plans], ['copies', copies], ['encodings of segments', partsOfSegments], ['an encoding that was not weighed', reasons], ['a thousand segments', thousandSegments], ['long values, many columns and zones', longAndWide], ['keys in the layout', walkingTheLayout], ['advice', advising], ['advice of copies', advisingCopies], ['what if', whatIf], ['login', loggingIn], ['scripts stay until the login ends', keeping],
   ['names and widths', async () => { for (const view of ['sql', 'plan', 'layout', 'advice', 'machine']) { await goTo(page, view); await page.waitForTimeout(250); await inspect(page, view, faults); } }],
   ['pictures', () => pictures(browser, () => server.address, folder, faults, widths)],
   ['the real server', () => real(browser, faults)],

@@ -79,7 +79,7 @@ async function query(body, response, state) {
     let rows = 0;
     if (/\bslow\b/.test(sql)) {
       for (let step = 0; step < 100 && !state.cancelled.has(body.tab) && !response.destroyed; step++) {
-        response.write(frame('P', { ms: step * 200, rows: step * 10 }));
+        response.write(frame('P', { ms: step * 200, rows: step * 10, share: step / 100 }));
         await later(200);
       }
       if (state.cancelled.delete(body.tab)) {

@@ -31,6 +31,13 @@ async function views(page, suffix, folder, faults) {
   await look('layout');
   await page.getByRole('button', { name: 'Range', exact: true }).click();
   await look('range');
+  await page.getByRole('button', { name: 'Encoding', exact: true }).click();
+  await page.locator('.cut canvas').focus();
+  await page.keyboard.press('ArrowRight');
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: /^lineitem, segment/ }).waitFor();
+  await look('segment');
+  await page.getByRole('button', { name: 'All segments' }).click();
   await goTo(page, 'sql');
   await page.locator('.cm-content').click();
   await page.keyboard.press('Control+Home');

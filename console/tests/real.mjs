@@ -86,7 +86,36 @@ async function pagesAndZones(page, database) {
   }
 }
 
-async function everyView(page) {
+/** The parts of a segment's file are those of the table function, and add up to its bytes. */
+async function partsAsRows(page, database) {
+  await page.locator('.cut canvas').focus();
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { name: 'by_day, segment 0' }).waitFor();
+  await page.getByRole('button', { name: 'As a table' }).click();
+  const shown = page.locator('table.plain', { has: page.locator('caption', { hasText: 'Parts of the file' }) }).locator('tbody tr');
+  await shown.first().waitFor();
+  const told = run(database, 'SELECT "columns", encoding, bytes FROM freestone_parts(\'by_day\', segment => 0) WHERE part = \'column\' ORDER BY "group"');
+  const number = (text) => Number(text.replaceAll(',', ''));
+  const rows = await shown.evaluateAll((all) => all.map((row) => [...row.children].map((cell) => cell.textContent)));
+  equal(rows.slice(0, told.length).map(([name, encoding, bytes]) => [name, encoding, number(bytes)]), told.map((row) => [row.columns, row.encoding, Number(row.bytes)]), 'the columns of a segment');
+  const all = Number(run(database, "SELECT bytes FROM freestone_segments('by_day') WHERE segment = 0")[0].bytes);
+  equal(rows.reduce((sum, row) => sum + number(row.at(-1)), 0), all, 'the bytes of all parts');
+  await page.getByRole('button', { name: 'As a picture' }).click();
+  await page.getByRole('button', { name: 'All segments' }).click();
+}
+
+/** A statement that runs for long tells how much of its tables it has read. */
+async function progressing(page) {
+  await goTo(page, 'sql');
+  await runAll(page, 'SELECT max(x.price * y.id) FROM six AS x, (SELECT id FROM six WHERE id < 3000) AS y WHERE x.price + y.id > 7');
+  await page.locator('.status .meter').waitFor();
+  const said = await page.locator('.status').first().textContent();
+  holds(/\d % read/.test(said), `the status is ${said}`);
+  await page.getByRole('button', { name: 'Cancel' }).click();
+  await page.getByText('cancelled').waitFor();
+}
+
+async function everyView(page, database) {
   await goTo(page, 'layout/by_day');
   await page.getByRole('heading', { name: 'by_day', exact: true }).waitFor();
   await page.locator('.ranges canvas').waitFor();
@@ -94,6 +123,7 @@ async function everyView(page) {
   await page.getByRole('button', { name: 'As a table' }).click();
   await page.locator('table.plain caption', { hasText: 'Segments of by_day' }).waitFor({ state: 'attached' });
   await page.getByRole('button', { name: 'As a picture' }).click();
+  await partsAsRows(page, database);
   await goTo(page, 'layout/by_day/by_shop');
   await page.getByRole('heading', { name: 'by_day, copy by_shop' }).waitFor();
   await page.locator('.ranges canvas').waitFor();
@@ -242,9 +272,12 @@ export async function real(browser, faults) {
     const page = await openPage(browser, server.address, { faults });
     await page.locator('.cm-content').waitFor();
     equal(new URL(page.url()).hash, '', 'the code does not stay in the address');
+    const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime);
+    console.log(`       the first paint: ${Math.round(paint)} ms`);
     await compare(page, database);
     await pagesAndZones(page, database);
-    await everyView(page);
+    await everyView(page, database);
+    await progressing(page);
     await explained(page);
     await large(page, server.pid);
     await applyAndRevert(page, database);

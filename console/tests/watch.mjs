@@ -48,6 +48,9 @@ export async function inspect(page, what, faults) {
     }
     const wide = document.scrollingElement.scrollWidth - innerWidth;
     if (wide > 0) wrong.push(`the page is ${wide} pixels wider than the window`);
+    for (const card of document.querySelectorAll('.card, .sheet, .bar, .status')) {
+      if (isSeen(card) && card.scrollWidth > card.clientWidth + 1) wrong.push(`cut off at the right, by ${card.scrollWidth - card.clientWidth} pixels: ${card.textContent.slice(0, 60)}`);
+    }
     return wrong;
   });
   for (const each of found) faults.push(`${what}: ${each}`);

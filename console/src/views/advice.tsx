@@ -454,7 +454,7 @@ function WhatIf({ table }: { table: Stored }) {
       {rows && (
         <Plain caption="What if" head={['', 'design', 'time', 'predicted', 'measured', 'bytes read', 'bytes', 'conversion']} numbers={[3, 4, 5, 6, 7]}
           rows={rows.map((row) => [
-            row.which, <code>{row.design}</code>, <Interval row={row} most={most} />, duration(Number(row.predicted_ms)), duration(Number(row.measured_ms)),
+            row.which, <code>{row.design}</code>, <Interval row={row} most={most} />, duration(Number(row.predicted_ms)), row.measured_ms === null ? '–' : duration(Number(row.measured_ms)),
             bytes(Number(row.bytes_read)), bytes(Number(row.bytes)), Number(row.conversion_ms) > 0 ? duration(Number(row.conversion_ms)) : '–',
           ])} />
       )}

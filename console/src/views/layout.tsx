@@ -1,11 +1,11 @@
 /** How tables are cut: by bytes, from tables to columns, segments, groups, pages and zones. */
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { bytes, count, percent, plural, significant, thousands } from '../formats';
-import { clustering } from '../cut';
-import { Cut, modes, type Mode } from '../cutview';
+import { clustering, EXTRAS, mergedExtras } from '../cut';
+import { Cut, extraName, modes, type Mode } from '../cutview';
 import { Ranges } from '../rangeview';
-import { blocksOf, readCandidates, readColumns, readLayout, readPages, readStored, readZones, type Block, type Candidate, type Column, type Layout, type Page, type Segment, type Source, type Stored, type ZoneRun } from '../layout';
-import { encodingColour, firstEncoding, formatColour, themed } from '../look';
+import { readCandidates, readColumns, readLayout, readNear, readStored, readZones, type Candidate, type Column, type Layout, type Near, type Segment, type Source, type Stored, type ZoneRun } from '../layout';
+import { encodingColour, extraColour, formatColour, themed } from '../look';
 import { Meter, Plain, Problem, Segmented } from '../parts';
 import { counter, scansOf, type PlanNode } from '../plan';
 import { go, place, plan, scanned } from '../state';
@@ -86,18 +86,22 @@ function Strip({ share, of: columns }: { share: number; of: Column[] | Error | u
   // Cut into columns, a strip of a few pixels would be nothing but cuts.
   if (!columns || columns.length === 0 || share < 0.01) return <span class="strip" style={width} aria-hidden="true"><i style={{ width: '100%', background: 'var(--bar)' }} /></span>;
   const all = columns.reduce((sum, column) => sum + column.bytes, 0) || 1;
-  const sorted = columns.toSorted((a, b) => b.bytes - a.bytes).slice(0, 60);
+  const sorted = columns.toSorted((a, b) => b.bytes - a.bytes);
+  // What would be narrower than a few pixels is one piece.
+  const thin = sorted.findIndex((column, at) => at >= 60 || (column.bytes / all) * share < 0.004);
+  const shown = thin < 0 ? sorted : sorted.slice(0, thin);
+  const rest = thin < 0 ? [] : sorted.slice(thin);
+  const restBytes = rest.reduce((sum, column) => sum + column.bytes, 0);
   return (
     <span class="strip" style={width} aria-hidden="true">
-      {sorted.map((column) => <i key={column.name} title={`${column.name}: ${bytes(column.bytes)}, ${column.encoding}`} style={{ width: `${(column.bytes / all) * 100}%`, background: encodingColour(column.encoding) }} />)}
+      {shown.map((column) => <i key={column.name} title={`${column.name}: ${bytes(column.bytes)}, ${column.encoding}`} style={{ width: `${(column.bytes / all) * 100}%`, background: encodingColour(column.encoding) }} />)}
+      {rest.length > 0 && <i title={`${plural(rest.length, 'column')}: ${bytes(restBytes)}`} style={{ width: `${(restBytes / all) * 100}%`, background: 'var(--bar)' }} />}
     </span>
   );
 }
 
-export interface Zoom {
+export interface Zoom extends Near {
   segment: Segment;
-  pages: Page[];
-  blocks: Block[];
 }
 
 function useLayout({ table, copy }: Source, version: unknown) {
@@ -134,8 +138,7 @@ function TableCut({ stored, version }: { stored: Stored; version: unknown }) {
     const found = layout?.segments.find((each) => each.segment === segment);
     if (!found || found.hot) return;
     try {
-      const pages = await readPages(stored, segment);
-      setZoom({ segment: found, pages, blocks: blocksOf(segment, pages) });
+      setZoom({ segment: found, ...await readNear(stored, segment) });
     } catch (failure) {
       setProblem(failure as Error);
     }
@@ -161,13 +164,14 @@ function TableCut({ stored, version }: { stored: Stored; version: unknown }) {
                 <Cut layout={layout} zoom={zoom} mode={mode} column={column} zones={zones} read={scan ? readBy(scan) : null}
                   onPick={setPicked} onLook={(segment) => void look(segment)} onBack={() => setZoom(null)} />
                 <Legend mode={mode} layout={layout} column={column} />
+                <Rest layout={layout} zoom={zoom} />
                 {column && <RangeHead columns={layout.columns} column={column} zones={zones} onPick={setPicked} />}
                 {column && <Ranges zones={zones} column={column} />}
               </>
             )}
           </div>
           <aside class="stack" aria-label="Column">
-            {column && <ColumnFacts layout={layout} column={column} segment={zoom?.segment.segment ?? layout.segments.find((each) => !each.hot)?.segment ?? null} />}
+            {column && <ColumnFacts layout={layout} column={column} zoom={zoom} segment={zoom?.segment.segment ?? layout.segments.find((each) => !each.hot)?.segment ?? null} />}
           </aside>
         </div>
       </section>
@@ -210,7 +214,7 @@ function Legend({ mode, layout, column }: { mode: Mode; layout: Layout; column: 
     return <p class="legend">{formats.map((format) => <span key={format}><i style={{ background: formatColour(format) }} />{format} pages</span>)}<Other layout={layout} /></p>;
   }
   if (mode === 'encoding') {
-    const names = [...new Set(layout.columns.map((each) => firstEncoding(each.encoding)))].filter((name) => name !== '');
+    const names = [...new Set(layout.columns.flatMap((each) => each.encoding.split(', ')))].filter((name) => name !== '');
     return <p class="legend">{names.map((name) => <span key={name}><i style={{ background: encodingColour(name) }} />{name}</span>)}<Other layout={layout} /></p>;
   }
   const [low, high] = mode === 'bytes' ? ['0 bytes per value', '8 or more'] : [column?.min ?? 'least', column?.max ?? 'greatest'];
@@ -219,11 +223,37 @@ function Legend({ mode, layout, column }: { mode: Mode; layout: Layout; column: 
 
 function Other({ layout }: { layout: Layout }) {
   const isHot = layout.segments.some((segment) => segment.hot);
+  const kinds = new Set(layout.extras.map((extra) => extra.kind));
   return (
     <>
-      <span><i style={{ background: 'var(--pale)' }} />footers, zones, dictionaries, indexes</span>
+      {EXTRAS.filter((kind) => kinds.has(kind)).map((kind) => <span key={kind}><i style={{ background: extraColour(kind) }} />{NAMES[kind]}</span>)}
       {isHot && <span><i style={{ background: 'var(--s2)' }} />hot rows, in the commit log</span>}
     </>
+  );
+}
+
+const NAMES: Record<(typeof EXTRAS)[number], string> = { footer: 'footers', zones: 'zones', index: 'indexes', dictionary: 'dictionaries', dropped: 'dropped columns' };
+const EXTRAS_SHOWN = 12;
+
+/** What belongs to no column's pages, on a scale of its own: in the picture it is thin. */
+function Rest({ layout, zoom }: { layout: Layout; zoom: Zoom | null }) {
+  void themed.value;
+  const extras = useMemo(() => mergedExtras((zoom ?? layout).extras).toReversed(), [layout, zoom]);
+  const all = extras.reduce((sum, extra) => sum + extra.bytes, 0);
+  const of = zoom?.segment.bytes ?? layout.bytes;
+  if (all === 0) return null;
+  const largest = extras.toSorted((a, b) => b.bytes - a.bytes).slice(0, EXTRAS_SHOWN);
+  return (
+    <div class="rest">
+      <div class="row"><h3>Not pages of columns</h3><span class="soft">{bytes(all)}, {percent(all / Math.max(of, 1))} of the {zoom ? 'segment' : 'table'}; magnified {significant(of / all)} times</span></div>
+      <span class="strip" aria-hidden="true">
+        {extras.map((extra) => <i key={extraName(extra)} title={`${extraName(extra)}: ${bytes(extra.bytes)}`} style={{ width: `${(extra.bytes / all) * 100}%`, background: extraColour(extra.kind) }} />)}
+      </span>
+      <p class="legend">
+        {largest.map((extra) => <span key={extraName(extra)}><i style={{ background: extraColour(extra.kind) }} />{extraName(extra)} {bytes(extra.bytes)}</span>)}
+        {extras.length > largest.length && <span>and {thousands(extras.length - largest.length)} more</span>}
+      </p>
+    </div>
   );
 }
 
@@ -245,7 +275,7 @@ function RangeHead({ columns, column, zones, onPick }: { columns: Column[]; colu
   );
 }
 
-function ColumnFacts({ layout, column, segment }: { layout: Layout; column: Column; segment: number | null }) {
+function ColumnFacts({ layout, column, zoom, segment }: { layout: Layout; column: Column; zoom: Zoom | null; segment: number | null }) {
   const [candidates, setCandidates] = useState<Candidate[] | null>(null);
   const [problem, setProblem] = useState<Error | null>(null);
   useEffect(() => {
@@ -264,6 +294,7 @@ function ColumnFacts({ layout, column, segment }: { layout: Layout; column: Colu
       <dl class="about">
         <dt>type</dt><dd>{column.type}</dd>
         <dt>encoding</dt><dd>{column.encoding}</dd>
+        {zoom && <><dt>in segment {zoom.segment.segment}</dt><dd>{encodingIn(zoom, column.name)}</dd></>}
         <dt>bytes</dt><dd>{bytes(column.bytes)}, {percent(column.bytes / Math.max(layout.bytes, 1))} of the table</dd>
         <dt>per value</dt><dd>{significant(column.bytes / Math.max(layout.rows, 1))} bytes</dd>
         <dt>distinct</dt><dd>{column.distinct === null ? 'unknown' : thousands(column.distinct)}</dd>
@@ -289,6 +320,15 @@ function ColumnFacts({ layout, column, segment }: { layout: Layout; column: Colu
       )}
     </>
   );
+}
+
+/** The encoding and the bytes of a column in a segment. */
+function encodingIn({ blocks }: Zoom, name: string): string {
+  for (const { columns, own } of blocks) {
+    const found = own[columns.indexOf(name)];
+    if (found) return `${found.encoding}, ${bytes(found.bytes)}`;
+  }
+  return 'not in its file: one value for all rows';
 }
 
 /** What the last query read of this table. */
@@ -359,6 +399,12 @@ function Tables({ layout, zoom, onLook }: { layout: Layout; zoom: Zoom | null; o
         <h3>Pages of segment {zoom.segment.segment}{zoom.pages.length > ROWS_SHOWN && `, the first ${ROWS_SHOWN}`}</h3>
         <Plain caption={`Pages of segment ${zoom.segment.segment}`} head={['group', 'page', 'format', 'first row', 'rows', 'bytes']} numbers={[0, 1, 3, 4, 5]}
           rows={zoom.pages.slice(0, ROWS_SHOWN).map((page) => [page.group, page.page, page.format, thousands(page.firstRow), thousands(page.rows), thousands(page.bytes)])} />
+        <h3>Parts of its file</h3>
+        <Plain caption={`Parts of the file of segment ${zoom.segment.segment}`} head={['part', 'encoding', 'bytes']} numbers={[2]}
+          rows={[
+            ...zoom.blocks.flatMap(({ columns, own }) => columns.map((name, at) => [name, own[at]!.encoding, thousands(own[at]!.bytes)])),
+            ...mergedExtras(zoom.extras).toReversed().map((extra) => [extraName(extra), '', thousands(extra.bytes)]),
+          ].slice(0, 2 * ROWS_SHOWN)} />
       </>
     );
   }

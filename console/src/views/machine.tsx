@@ -1,6 +1,7 @@
 /** What calibration measured of the machine: figures, and curves with their intervals. */
 import { useEffect, useMemo, useState } from 'preact/hooks';
 import { ask } from '../ask';
+import { scaleOf } from '../canvas';
 import { ChartView, type ChartKit } from '../chartview';
 import { bytes, significant, thousands, tick } from '../formats';
 import { colour, series } from '../look';
@@ -103,7 +104,7 @@ function CurveChart({ group }: { group: Curve[] }) {
   return (
     <figure>
       <figcaption><b>{title}</b> <span class="soft">{axisName(group[0]!.unit || 'factor', axes.y)}, by {axisName(group[0]!.x, axes.x)}</span></figcaption>
-      <ChartView label={`${title}: ${group.map((curve) => `${seriesName(curve)} from ${significant(curve.points[0]!.value)} to ${significant(curve.points.at(-1)!.value)} ${curve.unit}`).join('; ')}`} option={option} height={230} />
+      <ChartView label={`${title}: ${group.map((curve) => `${seriesName(curve)} from ${significant(curve.points[0]!.value)} to ${significant(curve.points.at(-1)!.value)} ${curve.unit}`).join('; ')}`} option={option} height={230 * scaleOf()} />
     </figure>
   );
 }
@@ -113,8 +114,8 @@ function optionOf(kit: ChartKit, group: Curve[], axes: { x: Axis; y: Axis }): Re
   const lines = strokes(names);
   return {
     ...kit.base(),
-    grid: { left: 52, right: 18, top: group.length > 1 ? 40 : 14, bottom: 26 },
-    legend: group.length > 1 ? { type: 'plain', top: 0, left: 0, itemWidth: 14, itemHeight: 8, itemGap: 8, textStyle: { color: colour('soft'), fontSize: 11 } } : undefined,
+    grid: { left: 52 * scaleOf(), right: 26 * scaleOf(), top: (group.length > 1 ? 40 : 14) * scaleOf(), bottom: 26 * scaleOf() },
+    legend: group.length > 1 ? { type: 'plain', top: 0, left: 0, itemWidth: 14, itemHeight: 8, itemGap: 8, textStyle: { color: colour('soft'), fontSize: 11 * scaleOf() } } : undefined,
     xAxis: kit.drawn(axes.x, true, /bytes/.test(group[0]!.x) ? bytes : tick),
     yAxis: kit.drawn(axes.y),
     series: group.flatMap((curve, at) => [

@@ -1,5 +1,6 @@
 /** A result as a plot, chosen from its types and changeable. */
 import { useMemo, useState } from 'preact/hooks';
+import { scaleOf } from '../canvas';
 import { ChartView, type ChartKit } from '../chartview';
 import { kindOf } from '../cells';
 import { thousands, tick } from '../formats';
@@ -93,8 +94,9 @@ function isLogarithmic({ kind, isLogarithmic: chosen }: PlotChoice, { y }: Drawn
 function optionOf(kit: ChartKit, statement: Statement, choice: PlotChoice, drawn: Drawn): ReturnType<ChartKit['base']> {
   const fields = statement.schema.value?.fields ?? [];
   const look = kit.axisLook();
-  const grid = { left: 62, right: 24, top: choice.y.length > 1 ? 40 : 24, bottom: 46 };
-  const named = { nameLocation: 'middle' as const, nameGap: 28 };
+  const scale = scaleOf();
+  const grid = { left: 62 * scale, right: 24 * scale, top: (choice.y.length > 1 ? 40 : 24) * scale, bottom: 46 * scale };
+  const named = { nameLocation: 'middle' as const, nameGap: 28 * scale };
   if (choice.kind === 'histogram') {
     const rows = statement.rows.value;
     const found = bins(valuesOf(statement, choice.x, stepOf(rows, 1_000_000), 1_000_000), 60);

@@ -1,14 +1,14 @@
 /** SQL: tables, tabs with scripts, and the results of what runs in them. */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { RefObject } from 'preact';
-import type { Run, Statement } from '../run';
+import { shareOf, type Run, type Statement } from '../run';
 import { ask, identifier } from '../ask';
 import { functions, problem, readCatalog, readFunctions, relations, type Relation } from '../catalog';
 import { Editor, parametersOf, type Piece } from '../editor';
 import { arrow, csv, json } from '../export';
-import { bytes, count, duration, plural, thousands } from '../formats';
+import { bytes, count, duration, percent, plural, thousands } from '../formats';
 import { Grid } from '../grid';
-import { Dialog, Problem, Segmented } from '../parts';
+import { Dialog, Meter, Problem, Segmented } from '../parts';
 import { planOf } from '../plan';
 import { download, go, plan, place, tell } from '../state';
 import * as work from '../work';
@@ -376,7 +376,8 @@ function StatusText({ statement }: { statement: Statement }) {
     );
   }
   const loaded = progress?.task ? `; ${progress.task}${progress.done === undefined ? '' : `: ${bytes(progress.done)}${progress.total ? ` of ${bytes(progress.total)}` : ''}`}` : '';
-  return <span><span class="pulse" /> {rows > 0 ? `${thousands(rows)} rows` : 'runs'}{progress && `, ${duration(progress.ms)}`}{loaded}</span>;
+  const share = shareOf(progress);
+  return <>{share !== null && <Meter share={share} best label={`${percent(share)} is read`} />}<span><span class="pulse" /> {rows > 0 ? `${thousands(rows)} rows` : 'runs'}{progress && `, ${duration(progress.ms)}`}{share !== null && `; ${percent(share)} ${progress?.total ? 'loaded' : 'read'}`}{loaded}</span></>;
 }
 
 function Download({ statement }: { statement: Statement }) {

@@ -172,6 +172,7 @@ const KEYWORDS: &[&str] = &[
     "freestone_transactions()",
     "freestone_workload()",
     "freestone_pages(",
+    "freestone_parts(",
     "freestone_zones(",
 ];
 

@@ -298,6 +298,9 @@ impl Run {
             progress["done"] = work.done.into();
             progress["total"] = work.total.into();
         }
+        if let Some(share) = self.turn.tab.session.share_read() {
+            progress["share"] = share.into();
+        }
         let _ = self.sender.try_send(Part::Frame(frames::json(frames::PROGRESS, &progress)));
     }
 

@@ -430,6 +430,24 @@ async fn results_are_cut_and_their_progress_is_told() {
     }
     let ms: Vec<f64> = progress.iter().map(|progress| progress["ms"].as_f64().expect("a number")).collect();
     assert!(ms[0] >= 100.0 && ms[1] > ms[0], "{ms:?}");
+    assert!(progress.iter().all(|progress| progress["share"].is_null()), "it reads no table: {progress:?}");
+    drop(long);
+    browser.run("c", "CREATE TABLE numbers AS SELECT value FROM generate_series(1, 1000)").await;
+    let sql = "SELECT x.value FROM numbers AS x, generate_series(1, 1000000000) AS y WHERE x.value * y.value % 7 = 9";
+    let mut long = browser.query("c", sql).await;
+    let share = loop {
+        match long.next().await.expect("a frame").expect("not the end") {
+            ('P', payload) => {
+                let progress = serde_json::from_slice::<Value>(&payload).expect("JSON");
+                if let Some(share) = progress["share"].as_f64() {
+                    break share;
+                }
+            }
+            ('S' | 'A', _) => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!((0.0..=1.0).contains(&share), "{share}");
     drop(long);
     let notices = browser.run("b", "CREATE TABLE k (a INT PRIMARY KEY NOT ENFORCED)").await.notices;
     assert!(notices.len() == 1 && notices[0].contains("not enforced"), "{notices:?}");

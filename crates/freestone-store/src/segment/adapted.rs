@@ -95,6 +95,7 @@ impl Adaptation<'_> {
             groups,
             texts: places.iter().map(|_| OnceLock::new()).collect(),
             places,
+            encodings: OnceLock::new(),
             indexes,
             first_page: stored.first_page,
             resident,

@@ -307,6 +307,7 @@ impl HotColumns {
             groups: vec![context.clone()],
             places: (0..count).map(|column| (0, column)).collect(),
             texts: (0..count).map(|_| OnceLock::new()).collect(),
+            encodings: OnceLock::new(),
             indexes: vec![],
             first_page: 0,
             resident: vec![],

@@ -11,9 +11,8 @@ use super::hot_keys::HotKeys;
 use super::index::SegmentIndex;
 use super::zones::Verdict;
 use crate::cache::{Cached, PageCache, PageKey};
-use crate::design::PageFormat;
 use crate::error::{Result, StoreError};
-use crate::format::{GroupContext, Layout, PageView, whole_bytes};
+use crate::format::{GroupContext, Layout, PageView};
 use crate::media::{Buffer, MediumError, Pending, ReadFile, ReadRequest};
 use crate::page::{self, PageHeader};
 use crate::schema::kind;
@@ -32,6 +31,8 @@ pub struct Segment {
     pub(super) places: Vec<(usize, usize)>,
     /// For each column: its distinct strings, if they were searched for and are few.
     pub(super) texts: Vec<OnceLock<Option<StringList>>>,
+    /// The encodings of its columns, if somebody asked for them.
+    pub(super) encodings: OnceLock<Arc<[String]>>,
     pub(super) indexes: Vec<SegmentIndex>,
     /// The offset of the segment in its file, in page sizes. It is not 0 for an index, a segment within another's file.
     pub(super) first_page: u32,
@@ -87,6 +88,10 @@ impl CachedPage {
     /// The page without its header.
     pub(super) fn payload(&self) -> &[u8] {
         page::payload(&self.bytes, &self.header)
+    }
+
+    pub(super) fn layout(&self) -> &Layout {
+        &self.layout
     }
 
     /// The page, ready to be decoded. `key` identifies it in the scratch's cache of decompressed blocks.
@@ -185,7 +190,6 @@ impl Segment {
             let shared = columns.iter().map(|c| shared[*c].clone()).collect();
             groups.push(Arc::new(GroupContext::new(group.format, types, shared)));
         }
-        let texts = places.iter().map(|_| OnceLock::new()).collect();
         let indexes = description.indexes.iter().map(|index| SegmentIndex::new(index.clone(), trailer_at));
         let indexes = indexes.collect::<Result<_, _>>().map_err(corrupt)?;
         Ok(Segment {
@@ -194,8 +198,9 @@ impl Segment {
             file,
             footer,
             groups,
+            texts: places.iter().map(|_| OnceLock::new()).collect(),
             places,
-            texts,
+            encodings: OnceLock::new(),
             indexes,
             first_page,
             resident: vec![],
@@ -368,7 +373,7 @@ impl Segment {
     }
 
     /// The position of a page in the file, in page sizes.
-    fn file_page(&self, index: u32) -> u32 {
+    pub(super) fn file_page(&self, index: u32) -> u32 {
         self.first_page.saturating_add(index)
     }
 
@@ -431,31 +436,9 @@ impl Segment {
         page.view(&self.groups[group], self.id << 24 ^ u64::from(self.file_page(page.header.index)))
     }
 
-    /// The encoding of a column on the first of its pages, if they are dense and the column has no transform: such pages
-    /// choose encodings for themselves. `None` for other columns, whose plan says it.
-    ///
-    /// # Errors
-    /// The page cannot be read.
-    pub fn page_encoding(&self, column: usize) -> Result<Option<&'static str>> {
-        let (group, place) = self.place(column);
-        let context = &self.groups[group];
-        if context.format != PageFormat::Dense || self.page_count(group) == 0 || context.shared[place].is_some() {
-            return Ok(None);
-        }
-        let whole_bits = 8 * whole_bytes(&context.types[place]) as u32;
-        let of = |layout: &Layout| match layout {
-            Layout::Dense(layout) => Some(layout.encoding(place, whole_bits)),
-            _ => None,
-        };
-        if let Some(page) = self.in_memory(group, 0) {
-            return Ok(of(&page.layout));
-        }
-        let index = self.directory(group)[0].index;
-        let wrong = |reason: String| StoreError::page(&self.name, self.file_page(index).into(), reason);
-        let bytes = self.start(&[(group, 0)]).wait().pop().ok_or_else(|| wrong("it was not read".into()))??;
-        let header = page::verify(&bytes, index).map_err(wrong)?;
-        let layout = Layout::parse(page::payload(&bytes, &header), header.rows as usize, context);
-        Ok(of(&layout.map_err(|reason| self.page_error(group, 0, reason))?))
+    /// The position in the file of a group's first page, in page sizes.
+    pub(super) fn first_page_index(&self, group: usize) -> u32 {
+        self.directory(group)[0].index
     }
 
     /// The error for a page whose content cannot be decoded.

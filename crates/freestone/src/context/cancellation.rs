@@ -14,7 +14,8 @@ use datafusion::physical_plan::{RecordBatchStream, SendableRecordBatchStream};
 use futures::{Stream, StreamExt};
 use tokio::sync::watch;
 
-use super::{Budget, current, panicked};
+use super::reads::{LatestReads, Reads};
+use super::{Budget, ScanWork, current, panicked};
 use crate::error::{Error, Result};
 use crate::heap;
 
@@ -50,12 +51,13 @@ const ENDED: u64 = u64::MAX;
 pub(crate) struct Canceller {
     sender: Arc<watch::Sender<u64>>,
     budget: Budget,
+    latest: LatestReads,
 }
 
 impl Canceller {
     /// For a session whose statements have a budget.
     pub fn new(budget: Budget) -> Self {
-        Canceller { sender: Arc::new(watch::Sender::new(0)), budget }
+        Canceller { sender: Arc::new(watch::Sender::new(0)), budget, latest: LatestReads::default() }
     }
 
     pub fn handle(&self) -> CancelHandle {
@@ -66,18 +68,27 @@ impl Canceller {
     pub fn statement(&self) -> Cancellation {
         let receiver = self.sender.subscribe();
         let began = *receiver.borrow();
-        Cancellation { receiver, began, abandoned: Arc::default(), budget: self.budget.clone() }
+        let (budget, latest) = (self.budget.clone(), self.latest.clone());
+        Cancellation { receiver, began, abandoned: Arc::default(), budget, reads: Arc::default(), latest }
+    }
+
+    /// The share of the work of its scans that the statement has done that was the last to begin some, from 0 to 1. `None` if it is
+    /// over.
+    pub fn share_read(&self) -> Option<f64> {
+        self.latest.share()
     }
 }
 
-/// Whether one statement was cancelled, by the handle, or because nobody waits for it any more; and the memory that it may
-/// claim.
+/// Whether one statement was cancelled, by the handle, or because nobody waits for it any more; the memory that it may claim, and
+/// how far its scans have come.
 #[derive(Clone, Debug)]
 pub(crate) struct Cancellation {
     receiver: watch::Receiver<u64>,
     began: u64,
     abandoned: Arc<AtomicBool>,
     budget: Budget,
+    reads: Arc<Reads>,
+    latest: LatestReads,
 }
 
 impl Cancellation {
@@ -95,6 +106,11 @@ impl Cancellation {
     /// A guard for the future that waits for the statement. Dropping it means that nobody waits any more.
     pub fn guard(&self) -> AbandonGuard {
         AbandonGuard(self.abandoned.clone())
+    }
+
+    /// Scans of the statement begin.
+    pub fn begin_scans(&self, scans: Vec<ScanWork>) {
+        self.latest.begin(&self.reads, scans);
     }
 
     pub fn check(&self) -> Result<()> {

@@ -6,6 +6,7 @@ mod cancellation;
 mod current;
 mod outcome;
 mod panics;
+mod reads;
 mod running;
 mod snapshots;
 
@@ -17,5 +18,6 @@ pub(crate) use current::{current, inherit, within};
 pub(crate) use outcome::Failure;
 pub use outcome::{Outcome, Progress};
 pub(crate) use panics::{guarded_now, panicked};
+pub(crate) use reads::ScanWork;
 pub(crate) use running::{Running, RunningStatement, Statements};
 pub(crate) use snapshots::{Holders, HoldsSnapshot};

@@ -22,6 +22,7 @@ use crate::memory::{self, Division};
 use crate::optimizer::physical;
 use crate::planning::{self, analyzed_schema};
 use crate::provider::files::Inference;
+use crate::provider::scan_work;
 use crate::sql::names;
 use crate::sql::parameters::Parameters;
 use crate::sql::temp_names::WriteTarget;
@@ -148,6 +149,7 @@ impl WriteContext {
         if let Some(plans) = &self.plans {
             plans.lock().push(physical.clone());
         }
+        self.cancellation.begin_scans(scan_work(&physical));
         let start = || {
             let rows = execute_stream(physical, state.task_ctx())?;
             // Scan and encoding overlap: the plan runs in a task of its own, a few batches ahead.

@@ -1,15 +1,16 @@
 //! Table functions over the layout of a table: its segments, pages, columns and zones, and why columns have their encodings.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, Float64Array, RecordBatch};
 use datafusion::arrow::datatypes::DataType;
 use freestone_store::Table;
 use freestone_store::column::display_int;
-use freestone_store::design::{PageFormat, plan_name};
+use freestone_store::design::PageFormat;
 use freestone_store::nested::is_flat;
 use freestone_store::segment::zones::{Bounds, ZoneMap};
-use freestone_store::segment::{Segment, WeighedPlan};
+use freestone_store::segment::{PartKind, Segment, SegmentPart, WeighedPlan};
 
 use super::columns::{batch, booleans, numbers, texts};
 use crate::error::{Error, Result};
@@ -125,14 +126,10 @@ fn groups(segment: &Segment) -> String {
 pub(super) fn columns(table: &Arc<Table>) -> Result<RecordBatch> {
     let opened = open_segments(table)?;
     let described = table.schema.stored_columns();
-    let encodings = |at: usize| -> Result<String> {
-        let names = opened.iter().map(|segment| {
-            let column = &segment.footer.description.columns[at];
-            let planned = || column.plan().map_or_else(|_| column.encoding.clone(), plan_name);
-            Ok(segment.page_encoding(at)?.map_or_else(planned, str::to_owned))
-        });
-        let names = names.collect::<Result<std::collections::BTreeSet<String>>>()?;
-        Ok(names.into_iter().collect::<Vec<_>>().join(", "))
+    let of_segments = opened.iter().map(|segment| Ok(segment.encodings()?)).collect::<Result<Vec<_>>>()?;
+    let encodings = |at: usize| {
+        let names: BTreeSet<&str> = of_segments.iter().map(|names| names[at].as_str()).collect();
+        names.into_iter().collect::<Vec<_>>().join(", ")
     };
     let bytes = |at: usize| opened.iter().map(|segment| segment.footer.description.columns[at].bytes).sum();
     let distinct = |at: usize| opened.iter().map(|segment| segment.footer.description.columns[at].distinct).max();
@@ -144,17 +141,51 @@ pub(super) fn columns(table: &Arc<Table>) -> Result<RecordBatch> {
         extreme.text(&described[at].data_type)
     };
     let all = || 0..described.len();
-    let encodings = all().map(encodings).collect::<Result<Vec<_>>>()?;
     batch(vec![
         ("column", false, texts(described.iter().map(|column| Some(column.name.clone())))),
         ("type", false, texts(described.iter().map(|column| Some(type_name(&column.data_type))))),
-        ("encoding", false, texts(encodings.into_iter().map(Some))),
+        ("encoding", false, texts(all().map(|at| Some(encodings(at))))),
         ("bytes", false, numbers(all().map(|at| Some(bytes(at))))),
         ("distinct", true, numbers(all().map(distinct))),
         ("nulls", false, numbers(all().map(|at| Some(nulls(at))))),
         ("min", true, texts(all().map(|at| bound(at, End::Min)))),
         ("max", true, texts(all().map(|at| bound(at, End::Max)))),
     ])
+}
+
+/// `freestone_parts('t')`, `freestone_parts('t', segment => n)`: one row per part of a segment's file, in the order of scans. Hot rows
+/// have no file.
+pub(super) fn parts(table: &Arc<Table>, segment: Option<u64>) -> Result<RecordBatch> {
+    let mut all: Vec<(u64, SegmentPart)> = vec![];
+    for (at, segment) in chosen_segments(table, segment)? {
+        let entry = &table.segments[at];
+        if !entry.is_hot() {
+            all.extend(segment.parts(entry.bytes)?.into_iter().map(|part| (at as u64, part)));
+        }
+    }
+    let names = |columns: &[usize]| {
+        let names: Vec<String> = columns.iter().map(|column| table.schema.stored_name(*column)).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    };
+    batch(vec![
+        ("segment", false, numbers(all.iter().map(|(segment, _)| Some(*segment)))),
+        ("part", false, texts(all.iter().map(|(_, part)| Some(part_name(part.kind).to_owned())))),
+        ("group", true, numbers(all.iter().map(|(_, part)| part.group.map(|group| group as u64)))),
+        ("columns", true, texts(all.iter().map(|(_, part)| names(&part.columns)))),
+        ("encoding", true, texts(all.iter().map(|(_, part)| part.encoding.clone()))),
+        ("bytes", false, numbers(all.iter().map(|(_, part)| Some(part.bytes)))),
+    ])
+}
+
+fn part_name(kind: PartKind) -> &'static str {
+    match kind {
+        PartKind::Column => "column",
+        PartKind::Dropped => "dropped",
+        PartKind::Dictionary => "dictionary",
+        PartKind::Index => "index",
+        PartKind::Zones => "zones",
+        PartKind::Footer => "footer",
+    }
 }
 
 /// `freestone_zones('t')`: one row per zone of a column of a segment. `segment => n` and `column => 'c'` choose some of them.

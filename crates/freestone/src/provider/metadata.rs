@@ -106,7 +106,7 @@ impl Known {
 
 pub(super) type Rows = fn(&Known, Argument) -> Result<RecordBatch>;
 
-const FUNCTIONS: [(&str, Rows); 20] = [
+const FUNCTIONS: [(&str, Rows); 21] = [
     ("freestone_tables", |known, _| tables(known)),
     ("freestone_copies", |known, _| copies(known)),
     ("freestone_views", |known, _| views(known)),
@@ -121,6 +121,7 @@ const FUNCTIONS: [(&str, Rows); 20] = [
     ("freestone_encodings", |known, argument| {
         layout::encodings(argument.table(known)?, argument.number.or(argument.segment()?))
     }),
+    ("freestone_parts", |known, argument| layout::parts(argument.table(known)?, argument.segment()?)),
     ("freestone_pages", |known, argument| layout::pages(argument.table(known)?, argument.segment()?)),
     ("freestone_profile", |_, _| profile_batch(&profile::profile()?)),
     ("freestone_transactions", |known, _| transactions(known)),
@@ -137,7 +138,7 @@ const FUNCTIONS: [(&str, Rows); 20] = [
 pub(crate) fn names_of_arguments(function: &str) -> &'static [&'static str] {
     match function {
         "freestone_segments" | "freestone_columns" => &["copy"],
-        "freestone_pages" | "freestone_encodings" => &["copy", "segment"],
+        "freestone_pages" | "freestone_parts" | "freestone_encodings" => &["copy", "segment"],
         "freestone_zones" => &["copy", "segment", "column"],
         _ => &[],
     }

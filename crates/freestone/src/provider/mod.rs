@@ -31,7 +31,7 @@ pub use paths::PathPredicates;
 pub(crate) use paths::path_tests;
 pub use read_fields::ReadFields;
 pub use source::{FreestoneSource, Piece};
-pub(crate) use source::{sources, with_source, with_sources};
+pub(crate) use source::{scan_work, sources, with_source, with_sources};
 pub use statistics::estimated_share;
 pub use table::FreestoneTable;
 pub(crate) use table::is_stored;

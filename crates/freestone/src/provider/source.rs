@@ -24,7 +24,7 @@ use freestone_exec::convert::form_of;
 use freestone_exec::scan::Scan;
 use freestone_exec::vector::Form;
 use freestone_store::cluster::CodeFilter;
-use freestone_store::limits::MORSEL_ROWS;
+use freestone_store::limits::{MORSEL_ROWS, ZONE_ROWS};
 use freestone_store::scan::{
     ColumnPredicate, Cursor, IteratorKind, Morsel, MorselQueue, Morsels, Pieces, RowFilter, ScanMetrics, ScanRequest,
     expected_bytes, index_asked, morsels, pool_choice, surviving_morsels,
@@ -41,6 +41,7 @@ use super::keys::code_filters;
 use super::paths::PathFilter;
 use super::statistics::{NullsAndBounds, distinct, has_int_bounds, nulls_and_bounds, of_partition, statistics};
 use super::stream::ScanStream;
+use crate::context::ScanWork;
 use crate::expressions::physical::remap;
 use crate::internal_names::ROW_ID_COLUMN;
 use crate::memory::ROWS_OF_PLENTY;
@@ -93,6 +94,12 @@ pub struct FreestoneSource {
     metrics: ExecutionPlanMetricsSet,
     scan_metrics: Arc<ScanMetrics>,
     gauges: Arc<Mutex<Vec<(&'static str, Gauge)>>>,
+}
+
+/// The work of the native scans of a plan.
+pub(crate) fn scan_work(plan: &Arc<dyn ExecutionPlan>) -> Vec<ScanWork> {
+    let own = FreestoneSource::of(plan).map(FreestoneSource::work);
+    own.into_iter().chain(plan.children().into_iter().flat_map(scan_work)).collect()
 }
 
 impl FreestoneSource {
@@ -149,6 +156,17 @@ impl FreestoneSource {
     /// The native scan of a plan's node, if it is one.
     pub fn of(node: &Arc<dyn ExecutionPlan>) -> Option<&Self> {
         node.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref()
+    }
+
+    /// The work of the scan, in zones that it reads or prunes.
+    fn work(&self) -> ScanWork {
+        let metrics = self.scan_metrics.clone();
+        let zones = |rows: u32| u64::from(rows).div_ceil(ZONE_ROWS as u64);
+        let total = match &self.pieces {
+            Some(pieces) => pieces.iter().map(|piece| zones(piece.rows.end - piece.rows.start)).sum(),
+            None => self.scanned.table.segments.iter().map(|segment| zones(segment.rows)).sum(),
+        };
+        ScanWork { total, done: Box::new(move || metrics.totals().zones) }
     }
 
     /// The scanned table, which is the table that the query names or a copy of it.

@@ -64,6 +64,7 @@ use crate::planning::{BoundedExpressions, analyzed_schema};
 use crate::provider::files::Inference;
 use crate::provider::information;
 use crate::provider::metadata::{self, Lists};
+use crate::provider::scan_work;
 use crate::sequences::{MayWrite, SessionSequences};
 use crate::shared::SharedPlanner;
 use crate::sql::command::{AdviseRequest, Command, CopyFrom, CopyTo};
@@ -471,6 +472,12 @@ impl Session {
         *self.progress.write() = progress;
     }
 
+    /// The share of their tables that the scans of a running statement have read or pruned, from 0 to 1: of the statement that was the
+    /// last to begin scans. `None` if it is over, or reads no tables.
+    pub fn share_read(&self) -> Option<f64> {
+        self.cancel.share_read()
+    }
+
     /// Names that a shell may complete: tables and views, and their columns.
     ///
     /// # Errors
@@ -812,6 +819,7 @@ impl Session {
         let plan = kept.start(snapshot, &cancellation, self.database.workers(), false)?.plan;
         let context = kept.context().clone();
         let watch = self.watch(kept, &plan, None);
+        cancellation.begin_scans(scan_work(&plan));
         let rows = context::within(Some(cancellation.clone()), || execute_stream(plan, context))?;
         let stream = CancellableStream::of_query(rows, cancellation);
         let stream = Watched { inner: Box::pin(stream), watch };
@@ -1161,6 +1169,7 @@ impl OneRun {
     }
 
     fn stream(self) -> Result<SendableRecordBatchStream> {
+        self.cancellation.begin_scans(scan_work(&self.plan));
         let rows = context::within(Some(self.cancellation.clone()), || execute_stream(self.plan, self.context))?;
         Ok(Box::pin(CancellableStream::of_query(rows, self.cancellation)))
     }

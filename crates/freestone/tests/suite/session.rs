@@ -208,6 +208,27 @@ fn loading_tells_how_far_it_is() {
 }
 
 #[test]
+fn a_running_query_tells_how_much_it_has_read() {
+    check(|session| async move {
+        session.sql("CREATE TABLE t AS SELECT value AS a FROM generate_series(1, 4000000)").await?;
+        assert_eq!(session.share_read(), None);
+        // The zones of one half are pruned.
+        let query = session.sql("SELECT a FROM t WHERE a > 2000000").await?;
+        let Outcome::Rows { mut stream, .. } = query else { panic!("rows") };
+        let mut shares = vec![session.share_read().expect("it runs")];
+        while let Some(batch) = stream.next().await {
+            batch?;
+            shares.push(session.share_read().expect("it runs"));
+        }
+        assert!(shares[1] >= 0.5 && shares[1] < 1.0, "after the first rows: {}", shares[1]);
+        assert!(shares.is_sorted() && shares.last() == Some(&1.0), "{shares:?}");
+        drop(stream);
+        assert_eq!(session.share_read(), None, "it is over");
+        Ok(())
+    });
+}
+
+#[test]
 fn a_loaded_file_keeps_its_order() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().display().to_string();
