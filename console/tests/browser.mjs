@@ -226,7 +226,7 @@ async function scriptsAndHistory() {
 async function keysOfThePage() {
   for (const [at, title] of ['SQL', 'Plan', 'Layout', 'Advice', 'Machine'].entries()) {
     await page.keyboard.press(`Alt+${at + 1}`);
-    equal(await page.locator('.views [aria-current]').textContent(), title, `the view of Alt ${at + 1}`);
+    await page.locator('.views [aria-current]', { hasText: title }).waitFor();
   }
   await page.keyboard.press('F1');
   await page.getByRole('dialog', { name: 'Keys and colours' }).waitFor();
@@ -323,6 +323,7 @@ async function partsOfSegments() {
   await page.getByRole('button', { name: 'As a picture' }).click();
   await canvas.focus();
   await page.keyboard.press('Escape');
+  await page.getByText('Of segment 0').waitFor();
 }
 
 async function copies() {
