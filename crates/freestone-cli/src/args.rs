@@ -154,8 +154,10 @@ pub enum Command {
 }
 
 const UPGRADE_HELP: &str = "\
-Says which format version a database has. There is no earlier version yet that this program reads, so there is nothing
-to rewrite. A database of another version is an error that says what to do, and stays as it is.";
+A database of an earlier format version that this program reads can be read without this command, and written after it. Only
+the commit log is rewritten; files with rows stay as they are. No other program may write the database meanwhile. After a crash
+it has the old version or the new one. A version that this program does not read is an error that says what to do, and the
+database stays as it is.";
 
 const COMPLETIONS_HELP: &str = "\
 Examples:

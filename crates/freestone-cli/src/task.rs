@@ -73,12 +73,14 @@ fn check(args: &CheckArgs) -> Result<(), Failure> {
     ))
 }
 
-/// Opens the database, which fails for other format versions than the present one.
+/// Lets a database have the present format version.
 fn upgrade(db: &Path) -> Result<(), Failure> {
-    let options = freestone::Options { read_only: true, ..freestone::Options::default() };
-    freestone::Database::open(db, options)?;
-    let version = freestone::FORMAT_VERSION;
-    print(&format!("{} has format version {version}, the one that this program writes: nothing to do", db.display()))
+    let (found, version) = (freestone::Database::upgrade(db)?, freestone::FORMAT_VERSION);
+    let outcome = match found == version {
+        true => format!("has format version {version}, the one that this program writes: nothing to do"),
+        false => format!("had format version {found}, and has version {version} now"),
+    };
+    print(&format!("{} {outcome}", db.display()))
 }
 
 /// Repairs the commit log, and prints all changes.

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use datafusion::execution::memory_pool::{MemoryPool, TrackConsumersPool, UnboundedMemoryPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use freestone_store::log::FORMAT_VERSION;
 use freestone_store::media::DiskOptions;
 use freestone_store::{PmemOptions, Repaired, Store, StoreOptions};
 use parking_lot::Mutex;
@@ -17,6 +18,7 @@ use crate::cluster::Workers;
 use crate::compaction::{self, Merger};
 use crate::context;
 use crate::context::{Holders, Statements};
+use crate::dependencies;
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::memory::{Division, SpillPool};
@@ -93,6 +95,21 @@ impl Database {
                 .with_hint("restore objects that are damaged from versions that the store keeps"));
         }
         Ok(Store::repair(path.as_ref())?)
+    }
+
+    /// Lets a database have the present format version, and returns the version that it had. No other process may write it. After
+    /// a crash it has the old version or the new one.
+    ///
+    /// # Errors
+    ///
+    /// There is no database, or one of a version that cannot be read; it is open for writing, or damaged. Then it is as it was.
+    pub fn upgrade(path: impl AsRef<Path>) -> Result<u32> {
+        if bucket::url(path.as_ref()).is_some() {
+            // Versions of databases in buckets that can be read are written, too.
+            Self::open(path, Options { read_only: true, ..Options::default() })?;
+            return Ok(FORMAT_VERSION);
+        }
+        Store::upgrade(path.as_ref(), |snapshot| Ok(dependencies::of_all(snapshot)))
     }
 
     fn over(store: Store, options: Options, division: Division, folder: Option<&Path>) -> Result<Arc<Database>> {

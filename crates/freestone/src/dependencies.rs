@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use freestone_binder::{Named, each_expression, named_tables};
 use freestone_sql::tree::{Expr, ExprKind, Query, Type, TypeKind, each_part};
-use freestone_store::{Object, ObjectKind as Kind, Snapshot, Table, User};
+use freestone_store::{Definition, Object, ObjectKind as Kind, Snapshot, Table, User, Uses};
 
 use crate::definitions;
 use crate::error::{Error, Result};
@@ -15,6 +15,7 @@ use crate::internal_names::{is_temporary, shown};
 use crate::sequences::{catalog_name, named_sequence};
 use crate::sql::names::kept_name;
 use crate::sql::trees;
+use crate::sql::written::Written;
 
 /// The ids of the macros, types and sequences that an expression names.
 pub(crate) fn of_expression(snapshot: &Snapshot, expression: &Expr) -> BTreeSet<u64> {
@@ -40,6 +41,29 @@ pub(crate) fn of_query(snapshot: &Snapshot, query: &Query) -> BTreeSet<u64> {
     }
     each_expression(query, &mut |part| add_named(snapshot, part, &mut found));
     found
+}
+
+/// What all tables and objects of a database name, which earlier format versions have not recorded. A text that cannot be read
+/// names nothing: whoever uses the object is told.
+pub(crate) fn of_all(snapshot: &Snapshot) -> Uses {
+    let objects = snapshot.all_objects().map(|object| (object.id, of_definition(snapshot, &object.definition)));
+    let tables = snapshot.tables().map(|table| (table.id, of_table(snapshot, table).unwrap_or_default()));
+    objects.chain(tables).filter(|(_, uses)| !uses.is_empty()).collect()
+}
+
+fn of_definition(snapshot: &Snapshot, definition: &Definition) -> BTreeSet<u64> {
+    match definition {
+        Definition::View { query: text } | Definition::Macro { body: text, is_query: true, .. } => {
+            Written::new(text).query().map(|(query, _)| of_query(snapshot, query)).unwrap_or_default()
+        }
+        Definition::Macro { body, is_query: false, .. } => {
+            trees::parsed(body).map(|value| of_expression(snapshot, &value)).unwrap_or_default()
+        }
+        Definition::Type { text } => {
+            freestone_sql::parse_type(text).map(|data_type| of_type(snapshot, &data_type)).unwrap_or_default()
+        }
+        _ => BTreeSet::new(),
+    }
 }
 
 /// A part of a table that names objects.

@@ -85,6 +85,15 @@ impl Log {
         LogWriter::open(medium, Expected::CopyOf(database)).map(|(writer, _)| writer)
     }
 
+    /// The same for a database of an earlier version of the format, which exists. What is written next must be a checkpoint,
+    /// with which it becomes one of the present version.
+    ///
+    /// # Errors
+    /// As for [`Log::open_writer`]; or the folder has no database.
+    pub fn open_earlier(medium: Arc<dyn Medium>) -> Result<(LogWriter, Vec<Record>), LogError> {
+        LogWriter::open(medium, Expected::Earlier)
+    }
+
     /// Whether the folder contains a database, sound or not.
     ///
     /// # Errors
@@ -123,9 +132,10 @@ pub enum LogError {
     #[allow(missing_docs)]
     Damaged { file: String, offset: u64, reason: String },
     #[error("{file} is of format version {version}, this program reads version {supported}; {}",
-        match *version < record::VERSION {
-            true => "use the program that wrote it to export its tables, and load them with this one",
-            false => "use a newer program",
+        match *version {
+            ..record::EARLIEST => "use the program that wrote it to export its tables, and load them with this one",
+            record::EARLIEST..record::VERSION => "run `freestone upgrade` with the database, or open it read-only",
+            _ => "use a newer program",
         }, supported = record::VERSION)]
     #[allow(missing_docs)]
     Version { file: String, version: u32 },

@@ -53,6 +53,11 @@ impl LogReader {
         self.known.database
     }
 
+    /// The version of the format that the database has.
+    pub fn version(&self) -> u32 {
+        self.known.version
+    }
+
     /// Lets the next refresh begin at the start.
     pub fn restart(&mut self) {
         self.open = None;

@@ -24,6 +24,8 @@ pub const CURRENT_LEN: usize = 64;
 pub const LONGEST_BODY: usize = u32::MAX as usize - 64;
 /// The version of the format of a database, which its log and `CURRENT` name.
 pub const VERSION: u32 = 3;
+/// The earliest version that is read. What is written has the present one.
+pub const EARLIEST: u32 = 2;
 
 const HEADER_MAGIC: [u8; 8] = *b"FREESTNE";
 const CURRENT_MAGIC: [u8; 8] = *b"FREECURR";
@@ -36,6 +38,8 @@ const FLAG_BASE: u32 = 1;
 /// The content of a log's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
+    /// From [`EARLIEST`] to [`VERSION`].
+    pub version: u32,
     pub generation: u64,
     /// The first record is the folded state of all previous generations, with the sequence of their last commit.
     pub has_base: bool,
@@ -46,6 +50,8 @@ pub struct Header {
 /// The content of the file `CURRENT`: a lower bound of the committed part of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Current {
+    /// From [`EARLIEST`] to [`VERSION`].
+    pub version: u32,
     pub generation: u64,
     /// Committed bytes of the log, up to the end of a record.
     pub committed_len: u64,
@@ -77,7 +83,7 @@ impl Header {
     pub fn encode(&self) -> [u8; HEADER_LEN] {
         let mut bytes = [0; HEADER_LEN];
         bytes[0..8].copy_from_slice(&HEADER_MAGIC);
-        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.version.to_le_bytes());
         bytes[12..16].copy_from_slice(&if self.has_base { FLAG_BASE } else { 0 }.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.generation.to_le_bytes());
         bytes[24..40].copy_from_slice(&self.database.to_le_bytes());
@@ -87,12 +93,13 @@ impl Header {
     }
 
     pub fn decode(bytes: &[u8; HEADER_LEN]) -> Result<Header, Defect> {
-        check_envelope(bytes, HEADER_MAGIC, "the file does not start with a log header")?;
+        let version = check_envelope(bytes, HEADER_MAGIC, "the file does not start with a log header")?;
         let flags = u32_at(bytes, 12);
         if flags & !FLAG_BASE != 0 {
             return Err(Defect::Reason("the log header has unknown flags"));
         }
-        Ok(Header { generation: u64_at(bytes, 16), has_base: flags & FLAG_BASE != 0, database: u128_at(bytes, 24) })
+        let has_base = flags & FLAG_BASE != 0;
+        Ok(Header { version, generation: u64_at(bytes, 16), has_base, database: u128_at(bytes, 24) })
     }
 }
 
@@ -107,7 +114,7 @@ impl Current {
     pub fn encode(&self) -> [u8; CURRENT_LEN] {
         let mut bytes = [0; CURRENT_LEN];
         bytes[0..8].copy_from_slice(&CURRENT_MAGIC);
-        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.version.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.generation.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.committed_len.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.last_sequence.to_le_bytes());
@@ -118,8 +125,9 @@ impl Current {
     }
 
     pub fn decode(bytes: &[u8; CURRENT_LEN]) -> Result<Current, Defect> {
-        check_envelope(bytes, CURRENT_MAGIC, "the file does not start as CURRENT does")?;
+        let version = check_envelope(bytes, CURRENT_MAGIC, "the file does not start as CURRENT does")?;
         let current = Current {
+            version,
             generation: u64_at(bytes, 16),
             committed_len: u64_at(bytes, 24),
             last_sequence: u64_at(bytes, 32),
@@ -133,8 +141,8 @@ impl Current {
 }
 
 /// Checks what headers and CURRENT have in common: magic first, version at byte 8, and in the last four bytes the CRC
-/// of all before.
-pub fn check_envelope(bytes: &[u8], magic: [u8; 8], no_magic: &'static str) -> Result<(), Defect> {
+/// of all before. Returns the version, which is one that this program reads.
+pub fn check_envelope(bytes: &[u8], magic: [u8; 8], no_magic: &'static str) -> Result<u32, Defect> {
     if bytes[..8] != magic {
         return Err(Defect::Reason(no_magic));
     }
@@ -143,7 +151,7 @@ pub fn check_envelope(bytes: &[u8], magic: [u8; 8], no_magic: &'static str) -> R
         return Err(Defect::Reason("the checksum does not match"));
     }
     match u32_at(bytes, 8) {
-        VERSION => Ok(()),
+        version @ EARLIEST..=VERSION => Ok(version),
         other => Err(Defect::Version(other)),
     }
 }
@@ -274,10 +282,10 @@ mod tests {
 
     #[test]
     fn flipped_bits_are_noticed() {
-        check_flips(Header { generation: 3, has_base: true, database: 5 << 100 }.encode(), |bytes| {
+        check_flips(Header { version: VERSION, generation: 3, has_base: true, database: 5 << 100 }.encode(), |bytes| {
             Header::decode(bytes).is_ok()
         });
-        let current = Current { generation: 3, committed_len: 1000, last_sequence: 17, database: 9 };
+        let current = Current { version: VERSION, generation: 3, committed_len: 1000, last_sequence: 17, database: 9 };
         check_flips(current.encode(), |bytes| Current::decode(bytes).is_ok());
         let header = RecordHeader { body_len: 5, sequence: 9, body_crc: 77, after_unsynced: false };
         for header in [header, RecordHeader { after_unsynced: true, ..header }] {
@@ -289,7 +297,7 @@ mod tests {
     /// The first database file ever written. These bytes are of this version and never change.
     #[test]
     fn the_bytes_of_version_3() {
-        let header = Header { generation: 1, has_base: false, database: 7 }.encode();
+        let header = Header { version: VERSION, generation: 1, has_base: false, database: 7 }.encode();
         assert_eq!(header[..16], *b"FREESTNE\x03\0\0\0\0\0\0\0");
         assert_eq!(header[24..28], [7, 0, 0, 0]);
         assert_eq!(header[44..], 0x2d702d08u32.to_le_bytes());
@@ -300,27 +308,31 @@ mod tests {
         assert_eq!(record[16..20], 0xd0fbd3e5u32.to_le_bytes());
         assert_eq!(record[20..24], 0xd1a8bb96u32.to_le_bytes());
         assert_eq!(record[24..], *b"body!\0\0\0");
-        let current = Current { generation: 1, committed_len: 80, last_sequence: 1, database: 7 }.encode();
+        let current =
+            Current { version: VERSION, generation: 1, committed_len: 80, last_sequence: 1, database: 7 }.encode();
         assert_eq!(current[..12], *b"FREECURR\x03\0\0\0");
         assert_eq!(current[60..], 0x5fe28057u32.to_le_bytes());
     }
 
     #[test]
     fn an_unknown_version_is_told_from_damage() {
-        let mut bytes = Header { generation: 1, has_base: false, database: 7 }.encode();
-        bytes[8] = 9;
-        let crc = crc32_iscsi(&bytes[..44]);
-        bytes[44..].copy_from_slice(&crc.to_le_bytes());
-        assert_eq!(Header::decode(&bytes), Err(Defect::Version(9)));
+        let mut bytes = Header { version: VERSION, generation: 1, has_base: false, database: 7 }.encode();
+        for (version, is_read) in [(1, false), (2, true), (VERSION, true), (VERSION + 1, false), (9, false)] {
+            bytes[8] = version as u8;
+            let crc = crc32_iscsi(&bytes[..44]);
+            bytes[44..].copy_from_slice(&crc.to_le_bytes());
+            let found = Header::decode(&bytes).map(|header| header.version);
+            assert_eq!(found, if is_read { Ok(version) } else { Err(Defect::Version(version)) });
+        }
     }
 
     proptest! {
         #[test]
         fn what_is_encoded_is_decoded(generation: u64, has_base: bool, sequence: u64, body: Vec<u8>, len in 48u64..) {
             let database = u128::from(sequence) << 50;
-            let header = Header { generation, has_base, database };
+            let header = Header { version: VERSION, generation, has_base, database };
             prop_assert_eq!(Header::decode(&header.encode()), Ok(header));
-            let current = Current { generation, committed_len: len, last_sequence: sequence, database };
+            let current = Current { version: VERSION, generation, committed_len: len, last_sequence: sequence, database };
             prop_assert_eq!(Current::decode(&current.encode()), Ok(current));
             let mut bytes = Vec::new();
             encode_record(&mut bytes, generation, sequence, &body);

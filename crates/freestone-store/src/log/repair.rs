@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::media::{LockFile, Medium, MediumError};
 
 use super::lock::{lock_log, take_writer_lock};
-use super::record::{Current, records_in};
+use super::record::{Current, Header, records_in};
 use super::scan::{LogFile, Position, Record, read_bytes};
 use super::writer::replace_current;
 use super::{LogError, generations, manifest_name, read_current};
@@ -112,9 +112,9 @@ pub fn repair<E: From<LogError>>(
         set_aside(&medium, &manifest_name(*generation)).map_err(log_error)?;
     }
     report.saved_as = cut(&medium, &best).map_err(log_error)?;
-    let database = best.log.header.database;
-    replace_current(&medium, Current { generation, committed_len: best.end.offset, last_sequence, database })
-        .map_err(log_error)?;
+    let Header { version, database, .. } = best.log.header;
+    let current = Current { version, generation, committed_len: best.end.offset, last_sequence, database };
+    replace_current(&medium, current).map_err(log_error)?;
     Ok(report)
 }
 

@@ -9,7 +9,7 @@ use crate::media::{Identity, LockFile, Medium, MediumError, WriteFile};
 use super::lock::{LOCK, lock_log, take_writer_lock};
 use super::pins::PINS;
 use super::reader::check_end;
-use super::record::{Current, HEADER_LEN, Header, LONGEST_BODY, encode_record, encode_record_after};
+use super::record::{Current, HEADER_LEN, Header, LONGEST_BODY, VERSION, encode_record, encode_record_after};
 use super::scan::{LogFile, Record, read_bytes};
 use super::{CURRENT, CURRENT_TEMPORARY, LogError, MANIFEST_PREFIX, manifest_name, random_id, read_current};
 
@@ -65,6 +65,8 @@ pub enum Expected {
     Known(u128),
     /// The same, created if there is none.
     CopyOf(u128),
+    /// Any one, also of an earlier version of the format. It is not created.
+    Earlier,
 }
 
 /// The outcome of a failed commit.
@@ -329,7 +331,7 @@ impl LogWriter {
         self.check_usable(body)?;
         self.medium.check_file(LOCK, self.open.lock).map_err(|error| self.poison(error.into()))?;
         let generation = self.current.generation + 1;
-        let header = Header { generation, has_base: true, database: self.current.database };
+        let header = Header { version: VERSION, generation, has_base: true, database: self.current.database };
         let written = write_manifest(&self.medium, header, Some((sequence, body)))
             .map_err(LogError::from)
             .and_then(|len| Ok((len, lock_log(&self.medium, generation)?)));
@@ -341,7 +343,8 @@ impl LogWriter {
                 return Err(error);
             }
         };
-        let current = Current { generation, committed_len, last_sequence: sequence, ..self.current };
+        let database = self.current.database;
+        let current = Current { version: VERSION, generation, committed_len, last_sequence: sequence, database };
         let switch = || {
             replace_current(&self.medium, current)?;
             let (log, current_file) = (self.medium.edit(&manifest_name(generation))?, self.medium.edit(CURRENT)?);
@@ -454,8 +457,13 @@ fn lock_current(medium: &Arc<dyn Medium>, expected: Expected) -> Result<(Current
             (Some(current), _) => current,
             (None, Expected::Any) => create_database(medium, random_id())?,
             (None, Expected::CopyOf(database)) => create_database(medium, database)?,
-            (None, Expected::Known(_)) => return Err(LogError::NoDatabase { place: medium.place() }),
+            (None, Expected::Known(_) | Expected::Earlier) => {
+                return Err(LogError::NoDatabase { place: medium.place() });
+            }
         };
+        if current.version != VERSION && !matches!(expected, Expected::Earlier) {
+            return Err(LogError::Version { file: CURRENT.to_owned(), version: current.version });
+        }
         if let Expected::Known(database) | Expected::CopyOf(database) = expected
             && database != current.database
         {
@@ -475,10 +483,10 @@ fn lock_current(medium: &Arc<dyn Medium>, expected: Expected) -> Result<(Current
 }
 
 fn create_database(medium: &Arc<dyn Medium>, database: u128) -> Result<Current, MediumError> {
-    let header = Header { generation: 1, has_base: false, database };
+    let header = Header { version: VERSION, generation: 1, has_base: false, database };
     medium.byte_locks(PINS, true)?;
     let committed_len = write_manifest(medium, header, None)?;
-    let current = Current { generation: 1, committed_len, last_sequence: 0, database };
+    let current = Current { version: VERSION, generation: 1, committed_len, last_sequence: 0, database };
     replace_current(medium, current)?;
     Ok(current)
 }

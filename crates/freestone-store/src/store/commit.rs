@@ -14,6 +14,7 @@ use std::sync::Arc;
 use roaring::RoaringBitmap;
 use serde::{Deserialize, Serialize};
 
+use super::earlier;
 use super::objects::Object;
 use super::state::{Removed, State};
 use crate::design::Design;
@@ -115,6 +116,15 @@ pub enum Operation {
     /// Drops an object with all that belongs to it.
     DropObject {
         object: u64,
+    },
+    /// In format version 2: a view, or an entry that became an object in version 3.
+    CreateView {
+        name: String,
+        sql: String,
+    },
+    /// In format version 2: removes a view or entry.
+    DropView {
+        name: String,
     },
     /// Removed segments whose files are gone.
     Forget {
@@ -309,8 +319,15 @@ impl Commit {
     pub fn apply(&self, state: &State, sequence: u64) -> Result<State, String> {
         let mut next = state.clone();
         next.sequence = sequence;
+        if !next.entries.is_empty() {
+            // They have ids that the log may give now. They are made again below.
+            next.objects = Arc::default();
+        }
         for operation in &self.operations {
             self.apply_one(operation, &mut next, sequence)?;
+        }
+        if !next.entries.is_empty() || !state.entries.is_empty() {
+            next.objects = Arc::new(earlier::objects(&next)?);
         }
         Ok(next)
     }
@@ -415,6 +432,14 @@ impl Commit {
             }
             Operation::ReplaceObjects { objects } => state.objects_mut().replace(objects)?,
             Operation::DropObject { object } => state.objects_mut().remove(*object)?,
+            Operation::CreateView { name, sql } => {
+                if Arc::make_mut(&mut state.entries).insert(name.clone(), sql.clone()).is_some() {
+                    return Err(format!("view {name} is made twice"));
+                }
+            }
+            Operation::DropView { name } => {
+                Arc::make_mut(&mut state.entries).remove(name).ok_or_else(|| format!("view {name} does not exist"))?;
+            }
             Operation::Forget { segments } => segments.iter().for_each(|id| {
                 state.removed.remove(id);
             }),
@@ -598,6 +623,25 @@ mod tests {
         let dropped = Commit { operations: vec![Operation::DropTable { table: 1 }], attachments: vec![] };
         let left = dropped.apply(&again, 8).unwrap();
         assert_eq!(left.objects.all().map(|object| object.id).collect::<Vec<_>>(), [5]);
+    }
+
+    #[test]
+    fn objects_of_version_2_have_ids_that_the_log_has_not_given() {
+        let (name, sql) = (String::from("v"), String::from("SELECT 1"));
+        let column = Column { name: "a".into(), data_type: DataType::Int64, nullable: false };
+        let schema = TableSchema { columns: vec![column], ..Default::default() };
+        let (table, design) = (String::from("t"), Design::default());
+        let operations = [
+            Operation::CreateView { name: name.clone(), sql },
+            Operation::CreateTable { table: 1, name: table, schema, design, changed: 0 },
+            Operation::DropView { name },
+        ];
+        let mut state = State::default();
+        let ids = operations.map(|operation| {
+            state = Commit { operations: vec![operation], attachments: vec![] }.apply(&state, 1).unwrap();
+            state.objects.all().map(|object| object.id).collect::<Vec<_>>()
+        });
+        assert_eq!(ids, [vec![1], vec![2], vec![]]);
     }
 
     #[test]

@@ -149,6 +149,8 @@ fn describe(commit: &Commit, names: &mut BTreeMap<u64, String>) -> String {
             Operation::CreateObject { .. } | Operation::ReplaceObjects { .. } | Operation::DropObject { .. } => {
                 parts.extend(describe_objects(operation, names));
             }
+            Operation::CreateView { name, .. } => parts.push(format!("makes view {name}")),
+            Operation::DropView { name } => parts.push(format!("drops view {name}")),
             Operation::SetPool { id } => parts.push(format!("makes the pool {id} of persistent memory")),
             Operation::SetPools { table, .. } => {
                 parts.push(format!("moves rows of {} to or from persistent memory", name_of(names, *table)));

@@ -18,6 +18,8 @@ pub struct State {
     pub copies: BTreeMap<u64, Arc<Table>>,
     /// All that are no tables.
     pub objects: Arc<Objects>,
+    /// If the log has format version 2: the views and other entries of which `objects` are made.
+    pub entries: Arc<BTreeMap<String, String>>,
     /// Segments that are in no table any more, until their files are gone.
     pub removed: BTreeMap<u64, Removed>,
     /// The identity of the pool of persistent memory, once there is one.

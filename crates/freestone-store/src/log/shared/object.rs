@@ -93,6 +93,7 @@ impl Object {
             return Err(wrong(0, "it is shorter than the header of a commit"));
         };
         check_envelope(header, MAGIC, "it does not start as a commit does")
+            .and_then(|version| if version == VERSION { Ok(()) } else { Err(Defect::Version(version)) })
             .map_err(|defect: Defect| LogError::defect(name, 0, defect))?;
         let mut previous = [0; 32];
         previous.copy_from_slice(&header[56..88]);
