@@ -54,7 +54,7 @@ pub fn calibrate(args: &CalibrateArgs) -> Result<(), Failure> {
 
 /// Recommends designs, and applies them with `--apply`.
 pub fn advise(args: &AdviseArgs) -> Result<(), Failure> {
-    let engine = EngineArgs { read_only: !args.apply || args.engine.read_only, ..args.engine };
+    let engine = EngineArgs { read_only: !args.apply || args.engine.read_only, ..args.engine.clone() };
     let database = crate::open(Some(&args.db), &engine)?;
     let threads = Threads::new(database.options().threads);
     let threads = threads.map_err(|error| Failure::error(format!("cannot start threads: {error}")))?;

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use freestone::Emulation;
+use freestone::{DiskCache, Emulation};
 use freestone_cluster::Hosts;
 use freestone_server::{ByteCodec, Preference, Role};
 
@@ -81,7 +81,26 @@ pub struct OutputArgs {
     pub timing: bool,
 }
 
-#[derive(Debug, Clone, Copy, Args)]
+#[derive(Debug, Clone, Default, Args)]
+pub struct CacheArgs {
+    /// Keeps pages of a database in a store in a folder of this machine, which one process uses at a time
+    #[arg(long, value_name = "DIR")]
+    pub cache: Option<PathBuf>,
+
+    /// The most bytes of these pages [default: 10GiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "cache")]
+    pub cache_size: Option<usize>,
+}
+
+impl CacheArgs {
+    /// The cache, if there is one.
+    pub fn disk_cache(&self) -> Option<DiskCache> {
+        let bytes = self.cache_size.map_or(DiskCache::DEFAULT_BYTES, |bytes| bytes as u64);
+        self.cache.clone().map(|folder| DiskCache { folder, bytes })
+    }
+}
+
+#[derive(Debug, Clone, Args)]
 pub struct EngineArgs {
     /// The memory for queries and caches, such as 2GB or 512MiB
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
@@ -109,6 +128,9 @@ pub struct EngineArgs {
     /// group read [default: 077]
     #[arg(long, value_name = "MODE", value_parser = parse_umask)]
     pub umask: Option<u32>,
+
+    #[command(flatten)]
+    pub cache: CacheArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -445,6 +467,9 @@ pub struct WorkerArgs {
     /// The number of threads for tasks [default: one per core]
     #[arg(long, value_name = "N", value_parser = parse_threads)]
     pub threads: Option<usize>,
+
+    #[command(flatten)]
+    pub cache: CacheArgs,
 }
 
 const CLUSTER_HELP: &str = "\

@@ -7,11 +7,12 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use freestone::DiskCache;
 use freestone_cluster::Hosts;
 use freestone_wire::auth::random;
 use tempfile::TempDir;
 
-use crate::args::{ClusterCommand, ClusterUpArgs, ServeArgs};
+use crate::args::{CacheArgs, ClusterCommand, ClusterUpArgs, EngineArgs, ServeArgs};
 use crate::failure::{Failure, note};
 use crate::serve;
 
@@ -43,10 +44,11 @@ fn up(mut args: ClusterUpArgs) -> Result<(), Failure> {
     };
     // The server comes first: it makes the database if there is none.
     let plan = serve::prepare(&args.serve)?;
-    let database = crate::open(Some(&store), &args.serve.engine)?;
+    let own = cache_of(&args.serve.engine.cache, args.workers, "server");
+    let database = crate::open(Some(&store), &EngineArgs { cache: own, ..args.serve.engine.clone() })?;
     let mut workers = Workers::default();
-    for _ in 0..args.workers {
-        workers.start(&store, &token, &args)?;
+    for number in 1..=args.workers {
+        workers.start(number, &store, &token, &args)?;
     }
     let serving = ServeArgs {
         db: Some(store),
@@ -74,7 +76,7 @@ struct Workers {
 
 impl Workers {
     /// Starts a worker, and waits until it takes tasks.
-    fn start(&mut self, store: &Path, token: &Path, args: &ClusterUpArgs) -> Result<(), Failure> {
+    fn start(&mut self, number: usize, store: &Path, token: &Path, args: &ClusterUpArgs) -> Result<(), Failure> {
         let failed = |error: std::io::Error| Failure::error(format!("cannot start a worker: {error}"));
         let mut command = Command::new(std::env::current_exe().map_err(failed)?);
         command.arg("worker").arg("--store").arg(store).arg("--token-file").arg(token);
@@ -82,6 +84,11 @@ impl Workers {
         command.arg("--threads").arg(threads(args).to_string());
         if let Some(bytes) = memory(args) {
             command.arg("--memory-limit").arg(bytes.to_string());
+        }
+        if let Some(DiskCache { folder, bytes }) =
+            cache_of(&args.serve.engine.cache, args.workers, &format!("worker-{number}")).disk_cache()
+        {
+            command.arg("--cache").arg(folder).arg("--cache-size").arg(bytes.to_string());
         }
         // A worker ends when its standard input is closed, so that it does not outlive this process, however that ends.
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -124,6 +131,16 @@ impl Drop for Workers {
             // It may have ended by now.
             let _ = child.kill();
             let _ = child.wait();
+        }
+    }
+}
+
+/// The cache of one process: a folder in the given one, and an equal share of the bytes.
+fn cache_of(given: &CacheArgs, workers: usize, name: &str) -> CacheArgs {
+    match given.disk_cache() {
+        None => CacheArgs::default(),
+        Some(DiskCache { folder, bytes }) => {
+            CacheArgs { cache: Some(folder.join(name)), cache_size: usize::try_from(bytes / (workers as u64 + 1)).ok() }
         }
     }
 }

@@ -81,6 +81,7 @@ fn refuse_engine_options(args: &EngineArgs) -> Result<(), String> {
         ("--pmem", args.pmem.is_some()),
         ("--pmem-size", args.pmem_size.is_some()),
         ("--umask", args.umask.is_some()),
+        ("--cache", args.cache.cache.is_some()),
     ];
     match given.into_iter().find(|(_, is_given)| *is_given) {
         None => Ok(()),

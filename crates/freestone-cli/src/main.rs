@@ -88,7 +88,7 @@ fn run_session(cli: &Cli, scripts: &[Script]) -> Result<(), Failure> {
     };
     refuse_binary_on_terminal(&cli.output, &sink);
     connect::check_usage(cli.db.as_deref(), &cli.engine);
-    let connection = Connection::open(cli.db.as_deref(), cli.engine)?;
+    let connection = Connection::open(cli.db.as_deref(), cli.engine.clone())?;
     let interrupt =
         Interrupt::watch(is_shell).map_err(|error| Failure::error(format!("cannot watch for Ctrl-C: {error}")))?;
     let settings = settings(&cli.output, is_shell);
@@ -154,6 +154,7 @@ fn open(path: Option<&Path>, args: &EngineArgs) -> Result<Arc<Database>, Failure
         pmem_emulated: args.pmem,
         pmem_bytes: args.pmem_size.map_or(defaults.pmem_bytes, |bytes| bytes as u64),
         umask: args.umask.unwrap_or(defaults.umask),
+        disk_cache: args.cache.disk_cache(),
         ..defaults
     };
     allocator::keep_within(options.memory_limit.unwrap_or(usize::MAX));

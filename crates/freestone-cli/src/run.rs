@@ -132,7 +132,7 @@ impl Runner {
         if self.connection.database.folder.as_deref().is_some_and(|folder| is_same_folder(folder, db)) {
             return Ok(());
         }
-        let opened = Connection::open(Some(db), self.connection.args)?;
+        let opened = Connection::open(Some(db), self.connection.args.clone())?;
         opened.database.backend.report_to(self.meter.clone());
         if !self.backend().transaction_mark().is_empty() {
             note("the open transaction is rolled back");

@@ -57,7 +57,7 @@ fn check(args: &CheckArgs) -> Result<(), Failure> {
     if args.repair {
         repair(&args.db)?;
     }
-    let read_only = EngineArgs { read_only: true, ..args.engine };
+    let read_only = EngineArgs { read_only: true, ..args.engine.clone() };
     let database = crate::open(Some(&args.db), &read_only)?;
     let report = database.store().check(None).map_err(freestone::Error::from)?;
     if report.problems.is_empty() {

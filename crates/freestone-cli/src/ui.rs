@@ -21,7 +21,7 @@ const GRACE: Duration = Duration::from_millis(500);
 
 pub fn run(args: UiArgs) -> Result<(), Failure> {
     let folder = args.db.as_deref().filter(|path| *path != Path::new(MEMORY));
-    let engine = EngineArgs { read_only: folder.is_some() && !args.write, ..args.engine };
+    let engine = EngineArgs { read_only: folder.is_some() && !args.write, ..args.engine.clone() };
     if let Some(folder) = folder.filter(|_| engine.read_only)
         && new_database::is_new(folder)?
     {

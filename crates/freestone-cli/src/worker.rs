@@ -22,6 +22,7 @@ pub fn run(args: WorkerArgs) -> Result<(), Failure> {
         pmem: None,
         pmem_size: None,
         umask: None,
+        cache: args.cache.clone(),
     };
     let database = crate::open(Some(&args.store), &engine)?;
     if let Some(limit) = database.options().memory_limit {

@@ -12,6 +12,7 @@ use arrow_flight::FlightData;
 use arrow_flight::encode::{DictionaryHandling, FlightDataEncoderBuilder};
 use arrow_flight::error::FlightError;
 use async_trait::async_trait;
+use freestone::BlockCounters;
 use freestone::cluster::{Task, TaskError};
 use freestone::{Database, TaskRunner};
 use futures::{Stream, StreamExt, TryStreamExt};
@@ -140,6 +141,9 @@ impl Worker {
             text.one("freestone_worker_draining", "gauge", "1 if it takes no new tasks", draining);
             state.tasks.write(&mut text, "freestone_worker", "sent");
             text.into_string()
+            if let Some(cache) = state.runner.database().store().block_cache() {
+                write_cache(&mut text, &cache.counters());
+            }
         }
     }
 
@@ -178,6 +182,21 @@ impl Worker {
 }
 
 /// Tells a server again and again that a worker is there.
+/// The counters of pages on a disk of this machine.
+fn write_cache(text: &mut MetricsText, of: &BlockCounters) {
+    let counters = [
+        ("hits", "Pages that were found in the disk cache", of.hits),
+        ("misses", "Pages that were not", of.misses),
+        ("written", "Pages that the disk cache took", of.written),
+        ("reread", "Pages that were read again from the store, because they were damaged or are checked", of.reread),
+        ("refused", "Pages that the disk refused", of.refused),
+    ];
+    for (name, help, value) in counters {
+        text.one(&format!("freestone_disk_cache_{name}_total"), "counter", help, value as f64);
+    }
+    text.one("freestone_disk_cache_bytes", "gauge", "Bytes in the disk cache", of.bytes as f64);
+}
+
 async fn joining(server: Peer, own: String, state: Arc<State>) {
     let body = serde_json::to_vec(&Join { address: own }).unwrap_or_default();
     let mut was_there = true;

@@ -3,9 +3,11 @@
 use std::path::Path;
 
 use freestone_store::log::shared::{Probe, ProbeReport, probe};
+use freestone_store::media::block_cache::BlockCache;
 use freestone_store::{RETENTION, Store, StoreError, StoreOptions};
 
 use crate::error::{Error, Result};
+use crate::options::DiskCache;
 
 /// The URL of a database in object storage, if its name is one.
 pub(crate) fn url(name: &Path) -> Option<&str> {
@@ -17,8 +19,10 @@ pub fn is_bucket(name: &str) -> bool {
     freestone_bucket::is_url(name)
 }
 
-/// Opens the database at a URL.
-pub(crate) fn open(url: &str, options: StoreOptions) -> Result<Store> {
+/// Opens the database at a URL, and the cache of its pages on a disk of this machine.
+pub(crate) fn open(url: &str, options: StoreOptions, cache: Option<&DiskCache>) -> Result<Store> {
+    let opened = |cache: &DiskCache| BlockCache::open(&cache.folder, cache.bytes).map_err(StoreError::from);
+    let options = StoreOptions { block_cache: cache.map(opened).transpose()?, ..options };
     let objects = freestone_bucket::open(url, !options.read_only).map_err(|error| Error::invalid(error.to_string()))?;
     Ok(Store::in_bucket(objects, options, RETENTION)?)
 }

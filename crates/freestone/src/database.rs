@@ -63,9 +63,10 @@ impl Database {
     pub fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<Database>> {
         let division = Division::of(&options);
         if let Some(url) = bucket::url(path.as_ref()) {
-            let store = bucket::open(url, store_options(&options, &division))?;
+            let store = bucket::open(url, store_options(&options, &division), options.disk_cache.as_ref())?;
             return Self::over(store, options, division, None);
         }
+        refuse_disk_cache(&options)?;
         let store = Store::open(path.as_ref(), store_options(&options, &division))?;
         Self::over(store, options, division, Some(path.as_ref()))
     }
@@ -76,6 +77,7 @@ impl Database {
     ///
     /// The runtime cannot be built.
     pub fn in_memory(options: Options) -> Result<Arc<Database>> {
+        refuse_disk_cache(&options)?;
         let division = Division::of(&options);
         let store = Store::in_memory(store_options(&options, &division))?;
         Self::over(store, options, division, None)
@@ -249,6 +251,18 @@ impl Drop for Database {
     }
 }
 
+/// A database on this machine needs no copies of its pages there.
+fn refuse_disk_cache(options: &Options) -> Result<()> {
+    match &options.disk_cache {
+        None => Ok(()),
+        Some(cache) => Err(Error::invalid(format!(
+            "there is nothing to keep in the cache {}: the database is on this machine",
+            cache.folder.display()
+        ))
+        .with_hint("a cache is for databases in a store, such as s3://bucket/path")),
+    }
+}
+
 fn store_options(options: &Options, division: &Division) -> StoreOptions {
     let defaults = StoreOptions::default();
     StoreOptions {
@@ -258,6 +272,7 @@ fn store_options(options: &Options, division: &Division) -> StoreOptions {
         write_bytes: division.write,
         disk: DiskOptions { pool_bytes: division.buffers, umask: options.umask, ..defaults.disk },
         pmem: PmemOptions { emulated: options.pmem_emulated, bytes: options.pmem_bytes, region: None },
+        ..defaults
     }
 }
 

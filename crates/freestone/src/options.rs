@@ -28,6 +28,8 @@ pub struct Options {
     pub pmem_emulated: Option<Emulation>,
     /// The most bytes of the database's pool of persistent memory.
     pub pmem_bytes: u64,
+    /// Keeps pages of a database in a store (`s3://…`) on a disk of this machine.
+    pub disk_cache: Option<DiskCache>,
     /// The permissions that new files and folders of the database do not have, besides those of the process's umask.
     pub umask: u32,
 }
@@ -43,9 +45,24 @@ impl Default for Options {
             spill_directory: None,
             pmem_emulated: None,
             pmem_bytes: PmemOptions::default().bytes,
+            disk_cache: None,
             umask: PRIVATE,
         }
     }
+}
+
+/// Where pages of objects are kept on a disk of this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskCache {
+    /// A folder, which one process uses at a time.
+    pub folder: PathBuf,
+    /// The most bytes in it.
+    pub bytes: u64,
+}
+
+impl DiskCache {
+    /// The bytes of a cache, unless one says otherwise.
+    pub const DEFAULT_BYTES: u64 = 10 << 30;
 }
 
 /// Parses a size: `2GB`, `512MiB`, `1000000`. Units are powers of 1000 or, with an `i`, of 1024.

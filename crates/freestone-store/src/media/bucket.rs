@@ -1,6 +1,8 @@
 //! A medium of objects: each segment is an object, which is made once and never changes. Ranges that are near each other are
 //! read together, and the footer with one request, which also gives the length.
 //!
+//! Pages can be kept on a disk of this machine ([`BlockCache`]), where they are looked for first.
+//!
 //! Rows that are being sorted go through files of this machine, not through the bucket.
 
 use std::fmt;
@@ -10,8 +12,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
 
 use super::batch::{Ticket, tickets};
+use super::block_cache::{BlockCache, BlockKey};
 use super::objects::{Created, Objects, create_surely};
 use super::{
     Buffer, ByteLocks, Disk, DiskOptions, Identity, LockFile, LockMode, Medium, MediumError, Pending, ReadFile,
@@ -32,12 +36,25 @@ pub struct Bucket {
     objects: Arc<dyn Objects>,
     scratch: Mutex<Option<Arc<Scratch>>>,
     disk: DiskOptions,
+    cache: Option<Arc<BlockCache>>,
 }
 
 impl Bucket {
     /// The medium of these objects. Temporary files are read by these options.
-    pub fn new(objects: Arc<dyn Objects>, disk: DiskOptions) -> Bucket {
-        Bucket { objects, scratch: Mutex::default(), disk }
+    pub fn new(objects: Arc<dyn Objects>, disk: DiskOptions, cache: Option<Arc<BlockCache>>) -> Bucket {
+        Bucket { objects, scratch: Mutex::default(), disk, cache }
+    }
+
+    /// An object in the cache. Its name alone would not do: a bucket can be set back to an earlier state, from which others
+    /// go on. So the end of the object is in the number, which has what is known of its pages.
+    fn cached(&self, name: &str, len: u64, tail: &[u8]) -> Option<Cached> {
+        let cache = self.cache.clone()?;
+        let mut hash = Sha256::new();
+        for part in [self.objects.place().as_bytes(), &[0], name.as_bytes(), &[0], &len.to_le_bytes(), tail] {
+            hash.update(part);
+        }
+        let number = hash.finalize().iter().take(16).fold(0, |number: u128, byte| number << 8 | u128::from(*byte));
+        Some(Cached { cache, object: number })
     }
 
     /// The folder for temporary files, which is made when it is needed first.
@@ -108,8 +125,9 @@ impl Medium for Bucket {
         let Some((len, tail)) = self.objects.tail(name, TAIL)? else {
             return Err(MediumError::io("open", label, ErrorKind::NotFound.into()));
         };
+        let cached = self.cached(name, len, &tail);
         let (objects, name) = (self.objects.clone(), name.to_owned());
-        Ok(Arc::new(Object { objects, name, label, len, tail: Mutex::new(tail) }))
+        Ok(Arc::new(Object { objects, name, label, len, tail: Mutex::new(tail), cached }))
     }
 
     fn rename(&self, from: &str, _to: &str) -> Result<()> {
@@ -170,6 +188,19 @@ struct Object {
     len: u64,
     /// Its last bytes, until its first pages are read: with the footer, nobody needs them any more.
     tail: Mutex<Vec<u8>>,
+    cached: Option<Cached>,
+}
+
+/// The blocks of an object on a disk.
+struct Cached {
+    cache: Arc<BlockCache>,
+    object: u128,
+}
+
+impl Cached {
+    fn key(&self, offset: u64, len: usize) -> Option<BlockKey> {
+        Some(BlockKey { object: self.object, offset, len: u32::try_from(len).ok()? })
+    }
 }
 
 impl fmt::Debug for Object {
@@ -195,7 +226,7 @@ impl ReadFile for Object {
                 return Ok(());
             }
         }
-        let read = self.begin(&[ReadRequest { offset, len: into.len() }]).wait().pop();
+        let read = self.begin(&[ReadRequest { offset, len: into.len() }], false).wait().pop();
         let missing = || MediumError::io("read", self.label.clone(), ErrorKind::UnexpectedEof.into());
         into.copy_from_slice(&read.ok_or_else(missing)??);
         Ok(())
@@ -203,18 +234,37 @@ impl ReadFile for Object {
 
     fn start(&self, requests: &[ReadRequest]) -> Pending {
         *self.tail.lock() = vec![];
-        self.begin(requests)
+        self.begin(requests, true)
+    }
+
+    fn keep(&self, offset: u64, bytes: &[u8]) {
+        if let Some(cached) = &self.cached
+            && let Some(key) = cached.key(offset, bytes.len())
+        {
+            cached.cache.put(key, bytes);
+        }
+    }
+
+    fn read_again(&self, request: ReadRequest) -> Option<Result<Buffer>> {
+        let cached = self.cached.as_ref()?;
+        // Another thread may have forgotten the block already.
+        cached.cache.forget(&cached.key(request.offset, request.len)?);
+        self.begin(&[request], false).wait().pop()
     }
 }
 
 impl Object {
-    fn begin(&self, requests: &[ReadRequest]) -> Pending {
+    /// `may_be_cached`: whether the cache is asked first.
+    fn begin(&self, requests: &[ReadRequest], may_be_cached: bool) -> Pending {
         let (pending, tickets) = tickets(requests.len());
         let mut waiting = vec![];
         for (request, ticket) in requests.iter().zip(tickets) {
-            match check_range(&self.label, self.len, request.offset, request.len) {
-                Ok(end) => waiting.push((request.offset..end, ticket)),
-                Err(error) => ticket.deliver(Err(error)),
+            let cached = self.cached.as_ref().filter(|_| may_be_cached);
+            let block = cached.and_then(|cached| cached.cache.get(&cached.key(request.offset, request.len)?));
+            match (block, check_range(&self.label, self.len, request.offset, request.len)) {
+                (_, Err(error)) => ticket.deliver(Err(error)),
+                (Some(block), Ok(_)) => ticket.deliver(Ok(block)),
+                (None, Ok(end)) => waiting.push((request.offset..end, ticket)),
             }
         }
         let runs = coalesced(waiting);

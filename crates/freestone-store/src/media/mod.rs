@@ -16,6 +16,7 @@
 
 mod aligned;
 mod batch;
+pub mod block_cache;
 mod bucket;
 mod buffer;
 mod byte_locks;
@@ -154,6 +155,19 @@ pub trait ReadFile: Send + Sync + fmt::Debug {
     /// Starts reading. [`Pending::wait`] gives the results in the order of `requests`. Adjacent requests are read
     /// together and long ones in several pieces, so request single pages, and many at a time.
     fn start(&self, requests: &[ReadRequest]) -> Pending;
+
+    /// Takes notice that these bytes of the file, which were read by one request, are what was once written: they may be
+    /// kept closer to this process.
+    fn keep(&self, offset: u64, bytes: &[u8]) {
+        let _ = (offset, bytes);
+    }
+
+    /// Forgets what is kept closer to this process of some bytes, and reads them from where they were written. `None` if
+    /// nothing is kept.
+    fn read_again(&self, request: ReadRequest) -> Option<Result<Buffer>> {
+        let _ = request;
+        None
+    }
 
     /// Reads and waits for the results, in the order of `requests`.
     fn read_many(&self, requests: &[ReadRequest]) -> Vec<Result<Buffer>> {

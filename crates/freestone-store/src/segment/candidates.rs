@@ -55,7 +55,7 @@ impl Segment {
         let admitted = match self.in_memory(group, page) {
             Some(page) => page,
             None => {
-                let bytes = self.start(&[(group, page)]).wait().pop().expect("one request has one result")?;
+                let bytes = self.read_past_caches(group, page)?;
                 self.admit(cache, (group, page), bytes)?
             }
         };

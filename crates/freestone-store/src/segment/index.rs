@@ -18,7 +18,7 @@ use crate::column::{ColumnData, Physical};
 use crate::design::{Design, Preset};
 use crate::error::{Result, StoreError};
 use crate::limits::{GRANULE_ROWS, ZONE_ROWS};
-use crate::media::{self, Pending, ReadFile, ReadRequest};
+use crate::media::{self, Buffer, Pending, ReadFile, ReadRequest};
 use crate::schema::{Column, TableSchema};
 use crate::sort::sort_order;
 
@@ -208,6 +208,14 @@ impl ReadFile for Part {
     fn start(&self, requests: &[ReadRequest]) -> Pending {
         let moved: Vec<_> = requests.iter().map(|r| ReadRequest { offset: self.offset + r.offset, ..*r }).collect();
         self.file.start(&moved)
+    }
+
+    fn keep(&self, offset: u64, bytes: &[u8]) {
+        self.file.keep(self.offset + offset, bytes);
+    }
+
+    fn read_again(&self, request: ReadRequest) -> Option<media::Result<Buffer>> {
+        self.file.read_again(ReadRequest { offset: self.offset + request.offset, ..request })
     }
 }
 

@@ -408,6 +408,15 @@ impl Segment {
         self.file.start(&requests)
     }
 
+    /// Reads a page from where it was written.
+    pub(super) fn read_past_caches(&self, group: usize, page: usize) -> Result<Buffer> {
+        if let Some(read) = self.file.read_again(self.request(group, page)) {
+            return Ok(read?);
+        }
+        let missing = || self.page_error(group, page, "it was not read".into());
+        Ok(self.start(&[(group, page)]).wait().pop().ok_or_else(missing)??)
+    }
+
     /// Verifies a page that was read, and inserts it into the cache.
     ///
     /// # Errors
@@ -420,7 +429,7 @@ impl Segment {
     ) -> Result<Arc<CachedPage>> {
         let index = self.directory(group)[page].index;
         let wrong = |reason: String| StoreError::page(&self.name, self.file_page(index).into(), reason);
-        let header = page::verify(&bytes, index).map_err(wrong)?;
+        let (header, bytes) = self.verified((group, page), bytes)?;
         let rows = self.page_rows(group, page);
         let expected = (page::kind_of(self.groups[group].format), rows.start as u32, rows.len() as u32, group as u32);
         if (header.kind, header.first_row, header.rows, header.group) != expected {
@@ -429,6 +438,25 @@ impl Segment {
         let layout = Layout::parse(page::payload(&bytes, &header), header.rows as usize, &self.groups[group])
             .map_err(|reason| self.page_error(group, page, reason))?;
         Ok(cache.insert(self.key(group, page), CachedPage { bytes, header, layout }))
+    }
+
+    /// A page that was read, if its checksum is right. One that was kept closer to this process is read once more.
+    fn verified(&self, (group, page): (usize, usize), bytes: Buffer) -> Result<(PageHeader, Buffer)> {
+        let index = self.directory(group)[page].index;
+        let wrong = |reason: String| StoreError::page(&self.name, self.file_page(index).into(), reason);
+        let request = self.request(group, page);
+        let (header, bytes) = match page::verify(&bytes, index) {
+            Ok(header) => (header, bytes),
+            Err(reason) => match self.file.read_again(request) {
+                None => return Err(wrong(reason)),
+                Some(again) => {
+                    let again = again?;
+                    (page::verify(&again, index).map_err(wrong)?, again)
+                }
+            },
+        };
+        self.file.keep(request.offset, &bytes);
+        Ok((header, bytes))
     }
 
     /// A page, ready to be decoded.

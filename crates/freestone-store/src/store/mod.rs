@@ -65,6 +65,7 @@ use crate::cache::CacheCounters;
 use crate::error::{Result, StoreError};
 use crate::log::shared::{Moment, SharedLog};
 use crate::log::{LOCK, Log, LogError, LogReader, LogWriter, Pin, ReaderPins, Record, Refresh, random_id};
+use crate::media::block_cache::BlockCache;
 use crate::media::{Disk, DiskOptions, Identity, Medium, MediumError, Memory};
 use crate::table::{Resources, Table};
 
@@ -84,6 +85,8 @@ pub struct StoreOptions {
     pub disk: DiskOptions,
     /// How to use persistent memory.
     pub pmem: PmemOptions,
+    /// Keeps pages of a database in a bucket on a disk of this machine.
+    pub block_cache: Option<Arc<BlockCache>>,
 }
 
 impl Default for StoreOptions {
@@ -95,6 +98,7 @@ impl Default for StoreOptions {
             write_bytes: 5 << 30,
             disk: DiskOptions::default(),
             pmem: PmemOptions::default(),
+            block_cache: None,
         }
     }
 }
@@ -483,6 +487,11 @@ impl Store {
         let state = Arc::new(state);
         self.history.note(Snapshot { state, base: None, history: None, _pin: Some(pin), _kept: kept });
         Ok(())
+    }
+
+    /// The pages on a disk of this machine; `None` if none are kept there.
+    pub fn block_cache(&self) -> Option<&Arc<BlockCache>> {
+        self.options.block_cache.as_ref()
     }
 
     /// How long this process keeps versions after they were replaced; zero if it keeps none.

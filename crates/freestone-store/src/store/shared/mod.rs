@@ -45,7 +45,7 @@ impl Store {
     pub fn in_bucket(objects: Arc<dyn Objects>, options: StoreOptions, retention: Duration) -> Result<Store> {
         let create = (!options.read_only).then_some(retention);
         let log = Arc::new(SharedLog::open(objects.clone(), create)?);
-        let medium: Arc<dyn Medium> = Arc::new(Bucket::new(objects, options.disk.clone()));
+        let medium: Arc<dyn Medium> = Arc::new(Bucket::new(objects, options.disk.clone(), options.block_cache.clone()));
         let next_id = Arc::default();
         let pmem = Arc::new(Pmem::new(&options, None, Arc::clone(&next_id)));
         let store = Store::assembled(medium, options, None, (pmem, next_id), Some(log))?;
