@@ -15,7 +15,7 @@ use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use freestone::cluster::{KnownWorkers, Task, TaskError, TaskRows, WorkerState, Workers};
+use freestone::cluster::{KnownWorkers, Piece, Task, TaskError, TaskRows, WorkerState, Workers};
 use freestone::{Database, ErrorKind, Options, TaskRunner};
 use freestone_cluster::{Worker, WorkerOptions};
 use freestone_data::queries::{SSB_SCHEMA, ssb_queries, tpch_queries};
@@ -272,7 +272,7 @@ fn three_workers_give_one_machines_rows() {
     let run =
         on_server(&address, "SELECT count(*), min(tasks_run) > 10 FROM freestone_workers() WHERE state = 'ready'");
     assert_eq!(run.lines().nth(1), Some("3,true"), "{run}");
-    let plan = on_server(&address, &format!("EXPLAIN ANALYZE {GROUPS}"));
+    let plan = on_server(&address, &format!("SET distribution_claims = off; EXPLAIN ANALYZE {GROUPS}"));
     let tasks = plan.matches("Task: 127.0.0.1:").count();
     assert!(plan.contains("Distributed: ") && tasks == 3 && !plan.contains("this server"), "{plan}");
     let threshold =
@@ -288,6 +288,47 @@ fn three_workers_give_one_machines_rows() {
         assert_eq!(sum.lines().nth(1), Some(format!("{rows},{}", rows / 200_000 * 19_999_900_000u64).as_str()));
         answers(&Data::shared().url(), commit);
     }
+}
+
+#[test]
+fn workers_read_the_commit_that_the_server_reads() {
+    let folder = TempDir::new().expect("a folder");
+    let wait = |name: &str| {
+        let path = folder.path().join(name).display().to_string();
+        format!("\\! touch {path}.waits; while [ ! -e {path} ]; do sleep 0.05; done\n")
+    };
+    let (mut server, address) = server("join", &["--cluster-listen", "127.0.0.1:0"]);
+    let joined = server.said.iter().find_map(|line| line.strip_prefix("listening: cluster://").map(str::to_owned));
+    let joined = joined.unwrap_or_else(|| server.wait_for("listening: cluster://"));
+    let early = worker(&["--join", &joined]);
+    wait_for_state(&address, &early.1, "ready");
+    let url = Data::shared().url();
+    answers(&url, "CREATE TABLE versions AS SELECT a FROM range(300000) AS r(a)");
+    let count = "SELECT count(*), sum(a) FROM versions WHERE a >= 0";
+    // A transaction goes on reading its snapshot while another process commits.
+    let script = format!("BEGIN;\n{count};\n{}EXPLAIN ANALYZE {count};\n{count};\nCOMMIT;\n{count};\n", wait("go"));
+    let reading = spawn({
+        let address = address.clone();
+        move || on_server(&address, &script)
+    });
+    let began = Instant::now();
+    while !folder.path().join("go.waits").exists() {
+        assert!(began.elapsed() < PATIENCE, "the transaction does not begin");
+        sleep(Duration::from_millis(20));
+    }
+    answers(&url, "DELETE FROM versions WHERE a < 1000; INSERT INTO versions SELECT a FROM range(200000) AS r(a)");
+    // The first worker has seen these commits, and the second one has never seen anything else.
+    let newer = format!("{},{}", 299_000 + 200_000, 300_000u64 * 299_999 / 2 - 999 * 500 + 199_999 * 100_000);
+    assert_eq!(on_server(&address, count).lines().nth(1), Some(newer.as_str()));
+    let late = worker(&["--join", &joined]);
+    wait_for_state(&address, &late.1, "ready");
+    fs::write(folder.path().join("go"), "").expect("written");
+    let found = reading.join().expect("the transaction ends");
+    let older = format!("{},{}", 300_000, 300_000u64 * 299_999 / 2);
+    assert_eq!((found.matches(&older).count(), found.matches(&newer).count()), (2, 1), "{found}");
+    let on_workers =
+        found.matches(&format!("Task: {}", early.1)).count() + found.matches(&format!("Task: {}", late.1)).count();
+    assert!(on_workers == 2 && !found.contains("this server"), "{found}");
 }
 
 #[test]
@@ -314,6 +355,23 @@ fn the_parts_of_a_lost_worker_go_to_others() {
     let plan = on_server(&address, &format!("EXPLAIN ANALYZE {GROUPS}"));
     assert!(plan.contains("no worker is ready"), "{plan}");
     assert_eq!(on_server(&address, GROUPS), expected);
+}
+
+#[test]
+fn a_worker_that_does_not_answer_is_lost_and_comes_back() {
+    let (first, second) = (worker(&[]), worker(&[]));
+    let (_server, address) = server(&format!("{},{}", first.1, second.1), &[]);
+    let expected = answers(&Data::shared().url(), GROUPS);
+    assert_eq!(on_server(&address, GROUPS), expected);
+    first.0.signal("-STOP");
+    let found = on_server(&address, &format!("EXPLAIN ANALYZE {GROUPS}; {GROUPS}"));
+    assert!(found.contains(&format!("{} was lost: ", first.1)) && found.ends_with(&expected), "{found}");
+    wait_for_state(&address, &first.1, "unreachable");
+    first.0.signal("-CONT");
+    wait_for_state(&address, &first.1, "ready");
+    let plan = on_server(&address, &format!("EXPLAIN ANALYZE {GROUPS}"));
+    assert!(plan.contains(&format!("Task: {}", first.1)) && !plan.contains("was lost"), "{plan}");
+    drop(second);
 }
 
 #[test]
@@ -369,8 +427,11 @@ fn workers_that_must_not_get_work_are_named() {
 /// Workers in this process, of which some fail.
 struct Pretended {
     runner: TaskRunner,
-    fails: fn(&str) -> Option<TaskError>,
+    fails: Fails,
 }
+
+/// Why a task of a worker fails.
+type Fails = fn(&str, &Task) -> Option<TaskError>;
 
 impl std::fmt::Debug for Pretended {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -391,22 +452,29 @@ impl Workers for Pretended {
     }
 
     async fn run(&self, address: &str, task: &Task) -> Result<TaskRows, TaskError> {
-        match (self.fails)(address) {
+        match (self.fails)(address, task) {
             Some(error) => Err(error),
             None => Ok(self.runner.run(&Task::decode(&task.encode().expect("a message")).expect("a task")).await?.1),
         }
     }
+
+    async fn release(&self, _: &str, task: u64, turn: usize) -> Result<Vec<Piece>, TaskError> {
+        Ok(self.runner.release(task, turn))
+    }
 }
 
 /// The plan of a query as it ran with workers that fail like this.
-fn with_failures(fails: fn(&str) -> Option<TaskError>) -> freestone::Result<String> {
+fn with_failures(fails: Fails) -> freestone::Result<String> {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let options = Options { read_only: true, threads: 2, ..Options::default() };
         let database = Database::open(Data::shared().url(), options)?;
-        database.set_workers(std::sync::Arc::new(Pretended { runner: TaskRunner::new(database.clone()), fails }));
+        let runner = TaskRunner::new(database.clone())?;
+        database.set_workers(std::sync::Arc::new(Pretended { runner, fails }));
         let session = database.session();
         session.sql("SET distribution_threshold = 0").await?;
+        // So that each worker has one task.
+        session.sql("SET distribution_claims = off").await?;
         let rows = session.sql(&format!("EXPLAIN ANALYZE {GROUPS}")).await?.collect().await?;
         let plan = arrow::util::display::array_value_to_string(rows[0].column(1), 0);
         let counted: usize = session.sql(GROUPS).await?.collect().await?.iter().map(|batch| batch.num_rows()).sum();
@@ -417,22 +485,44 @@ fn with_failures(fails: fn(&str) -> Option<TaskError>) -> freestone::Result<Stri
 
 #[test]
 fn a_statement_survives_some_failures_and_not_others() {
-    let plan = with_failures(|_| None).expect("a plan");
+    let plan = with_failures(|_, _| None).expect("a plan");
     assert!(plan.contains("tasks=5") && plan.matches("Task: ").count() == 5, "{plan}");
-    let plan = with_failures(|worker| if worker == "a" { Some(TaskError::Lost("it is gone".into())) } else { None });
+    let plan = with_failures(|worker, _| if worker == "a" { Some(TaskError::Lost("it is gone".into())) } else { None });
     let plan = plan.expect("a plan");
     assert!(plan.contains("a was lost: it is gone") && !plan.contains("Task: a"), "{plan}");
-    let plan = with_failures(|worker| if worker < "c" { Some(TaskError::Differs("other rows".into())) } else { None });
+    let plan =
+        with_failures(|worker, _| if worker < "c" { Some(TaskError::Differs("other rows".into())) } else { None });
     let plan = plan.expect("a plan");
     assert!(plan.matches("this server").count() == 2 && plan.contains("a: other rows"), "{plan}");
-    let declined = with_failures(|_| Some(TaskError::Declined("it ends".into()))).expect("a plan");
+    let declined = with_failures(|_, _| Some(TaskError::Declined("it ends".into()))).expect("a plan");
     assert!(declined.contains("this server") && declined.contains("it ends"), "{declined}");
-    let error = with_failures(|_| Some(TaskError::Lost("it is gone".into()))).expect_err("too many are lost");
-    assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::Cluster, "58F01"));
-    assert!(error.to_string().contains("the statement lost 4 workers"), "{error}");
-    let failed = |_: &str| Some(TaskError::Failed(freestone::Error::new(ErrorKind::Type, "division by zero")));
+    let failed =
+        |_: &str, _: &Task| Some(TaskError::Failed(freestone::Error::new(ErrorKind::Type, "division by zero")));
     let error = with_failures(failed).expect_err("the statement fails");
     assert_eq!((error.sqlstate(), error.to_string().as_str()), ("22012", "division by zero"));
+}
+
+/// Whether a task has the first rows of the divided table, which one task of each attempt has.
+fn has_first_rows(task: &Task) -> bool {
+    let message: serde_json::Value = serde_json::from_slice(&task.encode().expect("a message")).expect("JSON");
+    let pieces = message["pieces"].as_array().expect("parts");
+    pieces.iter().any(|piece| piece["segment"] == 0 && piece["rows"]["start"] == 0)
+}
+
+#[test]
+fn attempts_are_counted_and_not_the_workers_that_they_lose() {
+    // Four of five workers are lost at once: that is one attempt.
+    let lost = |worker: &str, _: &Task| (worker != "e").then(|| TaskError::Lost("it is gone".into()));
+    let plan = with_failures(lost).expect("a plan");
+    assert!(plan.contains("d was lost: it is gone") && plan.contains("Task: e"), "{plan}");
+    // All are, and the server does it.
+    let plan = with_failures(|_, _| Some(TaskError::Lost("it is gone".into()))).expect("a plan");
+    assert!(plan.contains("this server") && plan.contains("a was lost: it is gone"), "{plan}");
+    // One is lost in each of four attempts, while a fifth worker is left.
+    let lost = |_: &str, task: &Task| has_first_rows(task).then(|| TaskError::Lost("it is gone".into()));
+    let error = with_failures(lost).expect_err("too many attempts");
+    assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::Cluster, "58F01"));
+    assert!(error.to_string().contains("tried again 3 times") && error.to_string().contains("it is gone"), "{error}");
 }
 
 /// The metrics at `address/metrics`, and the value of one of them.
@@ -476,7 +566,8 @@ fn tasks_are_counted_on_both_sides() {
     let hosts = format!("{},{}", workers[0].1, workers[1].1);
     let (mut server, address) = server(&hosts, &["--metrics", "127.0.0.1:0"]);
     let own = server.wait_for("listening: http://");
-    assert_eq!(on_server(&address, GROUPS), answers(&Data::shared().url(), GROUPS));
+    let groups = format!("SET distribution_claims = off; {GROUPS}");
+    assert_eq!(on_server(&address, &groups), answers(&Data::shared().url(), GROUPS));
     let found = metrics(&own);
     assert_eq!(metric(&found, "freestone_cluster_workers{state=\"ready\"}"), 2.0);
     assert_eq!(metric(&found, "freestone_cluster_tasks_total"), 2.0);
@@ -522,8 +613,8 @@ fn workers_write_floats_as_the_servers_clients_expect() {
     runtime.block_on(async {
         let options = Options { read_only: true, threads: 2, ..Options::default() };
         let database = Database::open(Data::shared().url(), options).expect("a database");
-        let runner = TaskRunner::new(database.clone());
-        database.set_workers(std::sync::Arc::new(Pretended { runner, fails: |_| None }));
+        let runner = TaskRunner::new(database.clone()).expect("a runner");
+        database.set_workers(std::sync::Arc::new(Pretended { runner, fails: |_, _| None }));
         // One of PostgreSQL's clients, and one of another protocol.
         for (postgres_texts, expected) in [(true, "1e+20"), (false, "1e20")] {
             let session = database.session();

@@ -56,6 +56,15 @@ const MAY_DEPEND_ON: [(&str, &[&str]); 19] = [
 ];
 
 #[test]
+fn the_documented_version_of_shared_logs_is_that_of_the_code() {
+    let text = fs::read_to_string(root().join("docs/format/shared_log.md")).expect("the page is there");
+    let version = freestone::FORMAT_VERSION;
+    for part in [format!("\"format\":{version},"), format!("|u32 = {version} |")] {
+        assert!(text.contains(&part), "docs/format/shared_log.md does not say {part}");
+    }
+}
+
+#[test]
 fn dependencies_point_one_way() {
     let mut found: Vec<String> = folders(&root().join("crates"));
     // This crate is generated and has no code. It only unifies the features of shared dependencies.

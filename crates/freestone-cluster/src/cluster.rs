@@ -9,7 +9,7 @@ use arrow::array::RecordBatch;
 use arrow_flight::FlightData;
 use async_trait::async_trait;
 use freestone::Database;
-use freestone::cluster::{KnownWorkers, Task, TaskError, TaskRows, WorkerState, Workers};
+use freestone::cluster::{KnownWorkers, Piece, Task, TaskError, TaskRows, WorkerState, Workers};
 use futures::StreamExt;
 use tokio::net::lookup_host;
 use tonic::Status;
@@ -20,7 +20,7 @@ use crate::error::{ClusterError, Result};
 use crate::flight::{Answering, Answers};
 use crate::listener::Listener;
 use crate::members::{Members, READY};
-use crate::messages::{JOIN, Join};
+use crate::messages::{JOIN, Join, RELEASE, Release, reason};
 use crate::metrics::{Counted, MetricsText, TaskCounters};
 use crate::token::Token;
 
@@ -193,6 +193,14 @@ impl Workers for Cluster {
                 Err(error)
             }
         }
+    }
+
+    async fn release(&self, address: &str, task: u64, turn: usize) -> Result<Vec<Piece>, TaskError> {
+        let lost = TaskError::Lost;
+        let member = self.members.find(address).ok_or_else(|| lost("it has left".to_owned()))?;
+        let body = serde_json::to_vec(&Release { task, turn }).map_err(|error| lost(error.to_string()))?;
+        let answer = member.peer.action(RELEASE, body).await.map_err(|status| lost(reason(&status)))?;
+        serde_json::from_slice(&answer).map_err(|error| lost(error.to_string()))
     }
 }
 

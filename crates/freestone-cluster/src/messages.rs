@@ -11,10 +11,12 @@ use crate::token::{Purpose, Token};
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The version of the messages, which changes with the meaning of tasks.
-pub const PROTOCOL: u32 = 2;
+pub const PROTOCOL: u32 = 3;
 
 /// Asks a worker who it is.
 pub(crate) const HELLO: &str = "hello";
+/// Has a task give parts back that it has not begun.
+pub(crate) const RELEASE: &str = "release";
 /// Tells a coordinator that a worker is there.
 pub(crate) const JOIN: &str = "join";
 
@@ -60,6 +62,14 @@ pub(crate) fn answered(token: &Token, question: &[u8], answer: &[u8]) -> Result<
         return Err(Status::unauthenticated("it does not know the token of this cluster"));
     }
     serde_json::from_str(&hello).map_err(wrong)
+}
+
+/// Which task gives parts back.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Release {
+    pub task: u64,
+    /// How often it has done so.
+    pub turn: usize,
 }
 
 /// A worker that joins.

@@ -26,7 +26,7 @@ use crate::client::{Peer, Trust, size};
 use crate::error::{ClusterError, Result};
 use crate::flight::{Answering, Answers};
 use crate::listener::Listener;
-use crate::messages::{HELLO, Hello, JOIN, Join, PROTOCOL, VERSION, answer, reason, status};
+use crate::messages::{HELLO, Hello, JOIN, Join, PROTOCOL, RELEASE, Release, VERSION, answer, reason, status};
 use crate::metrics::{Counted, MetricsText, TaskCounters};
 use crate::token::{Token, now_ms};
 
@@ -108,6 +108,7 @@ impl Worker {
         let server = options.join.as_deref().map(with_port).transpose()?;
         let trust = options.ca.as_deref().map(Trust::load).transpose()?;
         let peer = server.map(|address| Peer::new(&address, None, &token, trust.as_ref())).transpose()?;
+        let runner = TaskRunner::new(database).map_err(|error| ClusterError::new(error.to_string()))?;
         let listener = Listener::bind(&options.listen, options.tls, token.clone()).await?;
         let own = options.advertise.as_deref().map(with_port).transpose()?;
         let own = own.unwrap_or_else(|| listener.address().to_string());
@@ -116,7 +117,7 @@ impl Worker {
                 .with_hint("name one: --advertise HOST:PORT"));
         }
         let state = State {
-            runner: TaskRunner::new(database),
+            runner,
             threads,
             database: identity,
             version: options.version,
@@ -140,10 +141,10 @@ impl Worker {
             let draining = f64::from(u8::from(state.is_draining.load(Ordering::Relaxed)));
             text.one("freestone_worker_draining", "gauge", "1 if it takes no new tasks", draining);
             state.tasks.write(&mut text, "freestone_worker", "sent");
-            text.into_string()
             if let Some(cache) = state.runner.database().store().block_cache() {
                 write_cache(&mut text, &cache.counters());
             }
+            text.into_string()
         }
     }
 
@@ -181,7 +182,6 @@ impl Worker {
     }
 }
 
-/// Tells a server again and again that a worker is there.
 /// The counters of pages on a disk of this machine.
 fn write_cache(text: &mut MetricsText, of: &BlockCounters) {
     let counters = [
@@ -197,6 +197,7 @@ fn write_cache(text: &mut MetricsText, of: &BlockCounters) {
     text.one("freestone_disk_cache_bytes", "gauge", "Bytes in the disk cache", of.bytes as f64);
 }
 
+/// Tells a server again and again that a worker is there.
 async fn joining(server: Peer, own: String, state: Arc<State>) {
     let body = serde_json::to_vec(&Join { address: own }).unwrap_or_default();
     let mut was_there = true;
@@ -271,10 +272,15 @@ impl Answering for Tasks {
     }
 
     async fn action(&self, kind: &str, question: &[u8]) -> Result<Vec<u8>, Status> {
+        let state = &self.0;
+        if kind == RELEASE {
+            let wrong = |error: serde_json::Error| Status::invalid_argument(error.to_string());
+            let Release { task, turn } = serde_json::from_slice(question).map_err(wrong)?;
+            return serde_json::to_vec(&state.runner.release(task, turn)).map_err(wrong);
+        }
         if kind != HELLO {
             return Err(Status::unimplemented(format!("a worker does not know `{kind}`")));
         }
-        let state = &self.0;
         let hello = Hello {
             version: state.version.clone(),
             protocol: PROTOCOL,

@@ -24,7 +24,6 @@ use crate::vector::{Batch, Dictionary, Form, Values, Vector};
 pub struct Scan {
     table: Arc<Table>,
     request: Arc<ScanRequest>,
-    morsels: Vec<Morsel>,
     queue: Arc<MorselQueue>,
     metrics: Arc<ScanMetrics>,
     dictionaries: Arc<Dictionaries>,
@@ -37,17 +36,14 @@ type Dictionaries = Mutex<HashMap<(usize, usize), Arc<Dictionary>>>;
 const PIECE_ROWS: usize = 8192;
 
 impl Scan {
-    /// A scan of the rows that a request selects, whose columns are not structs, among these morsels, by so many
-    /// threads.
+    /// A scan of the rows that a request selects, whose columns are not structs, among the morsels of a queue.
     pub fn new(
         table: Arc<Table>,
         request: Arc<ScanRequest>,
-        morsels: Vec<Morsel>,
+        queue: Arc<MorselQueue>,
         metrics: Arc<ScanMetrics>,
-        threads: usize,
     ) -> Scan {
-        let queue = Arc::new(MorselQueue::new(morsels.clone(), threads));
-        Scan { table, request, morsels, queue, metrics, dictionaries: Arc::default() }
+        Scan { table, request, queue, metrics, dictionaries: Arc::default() }
     }
 
     /// Whether the scan can return these columns of a table.
@@ -70,14 +66,14 @@ impl Source for Scan {
             has_texts,
             table: self.table.clone(),
             request: self.request.clone(),
-            morsels: self.morsels.iter().map(|morsel| (morsel.segment, morsel.rows.clone())).collect(),
+            morsels: self.queue.morsels().iter().map(|morsel| (morsel.segment, morsel.rows.clone())).collect(),
             dictionaries: self.dictionaries.clone(),
             claimed: None,
         })
     }
 
     fn units(&self) -> usize {
-        self.morsels.len()
+        self.queue.morsels().len()
     }
 }
 

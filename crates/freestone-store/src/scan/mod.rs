@@ -28,7 +28,7 @@ pub use estimate::expected_bytes;
 pub use index::{IndexMatches, index_asked};
 pub use lookup::lookup;
 pub use metrics::{ScanMetrics, ScanTotals};
-pub use morsels::{Morsel, MorselQueue, Morsels, Pieces, morsels, surviving_morsels};
+pub use morsels::{Morsel, MorselQueue, Morsels, Pieces, morsels, surviving_morsels, surviving_morsels_of};
 pub use pool::{PoolChoice, pool_choice};
 pub use sink::Sink;
 pub use stored::{StoredColumn, StoredPiece, StoredRows, StoredScan};

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::index::{IndexMatches, index_matches};
 use super::pool::pool_matches;
@@ -58,6 +58,20 @@ pub fn surviving_morsels(
     morsel_rows: usize,
     metrics: &ScanMetrics,
 ) -> Result<Vec<Morsel>> {
+    surviving_morsels_of(table, request, morsel_rows, metrics, |_| true)
+}
+
+/// The same for some segments, by their positions in the table. The footers of others are not read.
+///
+/// # Errors
+/// A footer or an index cannot be read.
+pub fn surviving_morsels_of(
+    table: &Table,
+    request: &ScanRequest,
+    morsel_rows: usize,
+    metrics: &ScanMetrics,
+    is_wanted: impl Fn(usize) -> bool,
+) -> Result<Vec<Morsel>> {
     table.check_available()?;
     let all = morsels(table, morsel_rows);
     let mut in_pool = pool_matches(table, request)?;
@@ -65,6 +79,10 @@ pub fn surviving_morsels(
     let mut all = all.into_iter().peekable();
     let columns = table.schema.with_fields(&request.touched());
     for at in 0..table.segments.len() {
+        if !is_wanted(at) {
+            while all.next_if(|morsel| morsel.segment == at).is_some() {}
+            continue;
+        }
         ScanMetrics::add(&metrics.segments, 1);
         let by_key = match in_pool.as_mut().filter(|_| table.segments[at].is_in_pool()) {
             None => None,
@@ -119,22 +137,49 @@ pub fn surviving_morsels(
 #[derive(Debug)]
 pub struct MorselQueue {
     morsels: Vec<Morsel>,
-    next: AtomicUsize,
+    /// Of the morsels that nobody has taken: the first one, and in the upper half the end.
+    left: AtomicU64,
     threads: usize,
 }
 
 impl MorselQueue {
     /// A queue shared by `threads` threads.
     pub fn new(morsels: Vec<Morsel>, threads: usize) -> Self {
-        MorselQueue { morsels, next: AtomicUsize::new(0), threads }
+        let left = AtomicU64::new((morsels.len() as u64) << 32);
+        MorselQueue { morsels, left, threads }
+    }
+
+    /// All morsels, also those that were taken.
+    pub fn morsels(&self) -> &[Morsel] {
+        &self.morsels
     }
 
     /// Takes the next morsel, if at least `least` are left.
     fn take(&self, least: usize) -> Option<&Morsel> {
-        let claim = |at: usize| (at + least <= self.morsels.len()).then_some(at + 1);
-        let at = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).ok()?;
-        self.morsels.get(at)
+        let claim = |left: u64| {
+            let range = range(left);
+            (range.len() >= least).then_some(left + 1)
+        };
+        let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).ok()?;
+        self.morsels.get(range(left).start)
     }
+
+    /// Takes the last half of the morsels that are left out of the queue, if at least `least` are left.
+    pub fn give_back(&self, least: usize) -> Vec<Morsel> {
+        let half = |left: u64| range(left).len() / 2;
+        let given = |left: u64| {
+            let is_worth_it = range(left).len() >= least && half(left) > 0;
+            is_worth_it.then(|| left - ((half(left) as u64) << 32))
+        };
+        match self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, given) {
+            Ok(left) => self.morsels[range(left).end - half(left)..range(left).end].to_vec(),
+            Err(_) => vec![],
+        }
+    }
+}
+
+fn range(left: u64) -> Range<usize> {
+    (left & u64::from(u32::MAX)) as usize..(left >> 32) as usize
 }
 
 /// One thread's access to a queue. It takes its next morsel in advance, to read it ahead, as long as there is one for
@@ -246,6 +291,28 @@ mod tests {
             assert_eq!(at, (2, 65_536));
             assert!((expected..=expected + expected / 4).contains(&count), "{row_bytes}: {count}");
         }
+    }
+
+    #[test]
+    fn morsels_are_either_taken_or_given_back() {
+        let morsels: Vec<Morsel> = (0..1000).map(|segment| Morsel::new(segment, 0..1)).collect();
+        let queue = Arc::new(MorselQueue::new(morsels, 2));
+        let mut all: Vec<usize> = std::thread::scope(|scope| {
+            let take = || {
+                let mut own = Morsels::new(queue.clone());
+                std::iter::from_fn(move || own.take().map(|(morsel, _)| morsel.segment)).collect::<Vec<_>>()
+            };
+            let takes: Vec<_> = (0..2).map(|_| scope.spawn(take)).collect();
+            let given: Vec<usize> = (0..5).flat_map(|_| queue.give_back(2)).map(|morsel| morsel.segment).collect();
+            takes.into_iter().flat_map(|take| take.join().unwrap()).chain(given).collect()
+        });
+        all.sort_unstable();
+        assert_eq!(all, (0..1000).collect::<Vec<_>>());
+        let queue = MorselQueue::new((0..5).map(|segment| Morsel::new(segment, 0..1)).collect(), 1);
+        assert!(queue.give_back(6).is_empty());
+        let given = |least| queue.give_back(least).iter().map(|morsel| morsel.segment).collect::<Vec<_>>();
+        assert_eq!((given(2), given(2), given(2)), (vec![3, 4], vec![2], vec![1]));
+        assert!(given(1).is_empty() && queue.take(1).is_some() && queue.take(1).is_none());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Whether a statement is distributed, and which stages of it.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::scalar::ScalarValue;
 use freestone_store::Snapshot;
+use parking_lot::Mutex;
 
 use super::remote::RemoteExec;
 use super::run::Run;
@@ -33,6 +35,14 @@ pub(crate) struct Asked {
     pub values: Vec<ScalarValue>,
     /// How long its scans take, once that was predicted for the tables of its plan.
     pub predicted: OnceLock<Duration>,
+    /// The stages whose workers gave nearly as many rows as they read, so that uniting them took longer than it saved.
+    pub unfit: Arc<Mutex<BTreeSet<usize>>>,
+}
+
+impl Asked {
+    pub fn new(text: &str, values: Vec<ScalarValue>) -> Asked {
+        Asked { text: text.into(), values, predicted: OnceLock::new(), unfit: Arc::default() }
+    }
 }
 
 /// A plan for one run, of which workers run some stages.
@@ -85,12 +95,19 @@ pub(crate) fn distributed(
     let task = Task::new(&asked.text, &asked.values, settings::all(options), of.snapshot.sequence())?;
     let mut replaced = vec![];
     for stage in stages(&plan)? {
-        if let Some(remote) = remote(&stage, &task, workers, &ready, of)? {
+        if asked.unfit.lock().contains(&stage.number) {
+            continue;
+        }
+        if let Some(remote) = remote(&stage, &task, workers, &ready, of, &asked.unfit)? {
             replaced.push((stage.number, remote));
         }
     }
     if replaced.is_empty() {
-        return here(plan, "nothing in it can be divided, or nothing would be gained".to_owned());
+        return here(
+            plan,
+            "nothing in it can be divided, or nothing would be gained, as when groups are nearly as many as rows"
+                .to_owned(),
+        );
     }
     Ok(Distributed { plan: with_stages(&plan, &replaced)?, note: None })
 }
@@ -102,6 +119,7 @@ fn remote(
     workers: &Arc<dyn Workers>,
     ready: &[String],
     of: &RunState<'_>,
+    unfit: &Arc<Mutex<BTreeSet<usize>>>,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let sources = sources(&stage.plan)?;
     let rows = |source: &FreestoneSource| source.table().rows();
@@ -123,6 +141,7 @@ fn remote(
         workers: workers.clone(),
         context: of.context.clone(),
         cancellation: of.cancellation.clone(),
+        unfit: unfit.clone(),
     };
     let remote: Arc<dyn ExecutionPlan> = Arc::new(RemoteExec::new(run));
     Ok(Some(match stage.plan.downcast_ref::<SortExec>() {

@@ -10,8 +10,12 @@
 //! same segments and the same rows, it runs it. So everything that can be planned can be sent, functions and types
 //! included, and nothing else: a worker plans queries of native tables and never writes. What differs, what no worker can
 //! run, and what takes less time than asking for it, runs here.
+//!
+//! A worker that has ended its part claims some of what another one has not begun: the server asks that one to give it back,
+//! and keeps account of what each task has left ([`ledger`]).
 
 mod decision;
+mod ledger;
 pub(crate) mod placement;
 mod remote;
 mod run;
@@ -24,6 +28,7 @@ use futures::stream::BoxStream;
 
 use crate::error::Error;
 pub use crate::known_workers::{KnownWorkers, WorkerState};
+pub use crate::provider::Piece;
 
 pub(crate) use decision::{Asked, Distributed, RunState, distributed};
 pub(crate) use remote::RemoteExec;
@@ -42,6 +47,13 @@ pub trait Workers: KnownWorkers {
     /// # Errors
     /// The worker is lost, does not take the task, or the task fails.
     async fn run(&self, address: &str, task: &Task) -> Result<TaskRows, TaskError>;
+
+    /// Has a worker give back parts of a task that it has not begun, for another worker. `turn`: how often the task was
+    /// asked before, as far as the worker has answered.
+    ///
+    /// # Errors
+    /// There is no answer, so nobody knows what the task still does.
+    async fn release(&self, address: &str, task: u64, turn: usize) -> Result<Vec<Piece>, TaskError>;
 }
 
 /// The rows of a task.

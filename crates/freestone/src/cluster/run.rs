@@ -1,8 +1,10 @@
 //! One run of a stage: its tasks, those of them that are repeated, and those that run here.
 //!
-//! The rows of a task count when all of them have come, so nothing of a task that fails is ever used. The parts of a worker
-//! that is lost go to the others, up to [`LOST_MAX`] times a run.
+//! The rows of a task count when all of them have come, so nothing of a task that fails is ever used, and no row has left
+//! the stage while one may fail. A lost worker ends the attempt; its parts are tried again by the others, up to
+//! [`RERUNS_MAX`] times a stage, however many workers each attempt loses.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,9 +14,12 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::{ExecutionPlanProperties, execute_stream};
+use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
-use futures::{StreamExt, TryStreamExt};
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use parking_lot::Mutex;
 
+use super::ledger::{self, Ledger, Next};
 use super::stages::Stage;
 use super::task::Task;
 use super::{TaskError, Workers, placement};
@@ -22,9 +27,13 @@ use crate::context::{Cancellation, within};
 use crate::error::{Error, ErrorKind};
 use crate::optimizer::physical;
 use crate::provider::{FreestoneSource, Piece, with_source};
+use crate::settings;
 
-/// How often the parts of lost workers are given to others.
-const LOST_MAX: usize = 3;
+/// How often the parts of lost workers are tried again.
+const RERUNS_MAX: usize = 3;
+/// A stage is not divided again if its workers gave more rows than this, and more than one of so many that they read.
+const GIVEN_LEAST: u64 = 50_000;
+const GIVEN_SHARE: u64 = 5;
 
 /// What is needed to run a stage.
 #[derive(Debug)]
@@ -38,6 +47,8 @@ pub(crate) struct Run {
     pub workers: Arc<dyn Workers>,
     pub context: Arc<TaskContext>,
     pub cancellation: Cancellation,
+    /// Stages that are not worth another time.
+    pub unfit: Arc<Mutex<BTreeSet<usize>>>,
 }
 
 /// A task that has run.
@@ -63,6 +74,14 @@ type Done = (Vec<RecordBatch>, TaskReport);
 /// A task without rows: its worker, its parts, and the reason.
 type Failed = (String, Vec<Piece>, TaskError);
 
+/// What came of a task, or of a claim.
+enum Outcome {
+    Done(Done),
+    Failed(Failed),
+    /// There was nothing to claim.
+    Nothing,
+}
+
 impl Run {
     /// The rows of all tasks.
     ///
@@ -70,14 +89,14 @@ impl Run {
     /// The statement fails, is cancelled, or lost too many workers.
     pub async fn all(&self) -> Result<(Vec<RecordBatch>, Vec<TaskReport>)> {
         let memory = MemoryConsumer::new("the rows of workers").register(self.context.memory_pool());
-        let (mut all, mut lost): (Vec<Done>, usize) = (vec![], 0);
+        let (mut all, mut reruns): (Vec<Done>, usize) = (vec![], 0);
         let mut excluded: Vec<String> = vec![];
         let first = self.shares.iter().cloned().map(|(worker, pieces)| (worker, Open { pieces, note: None }));
         let mut shares: Vec<(String, Open)> = first.collect();
         loop {
             let (done, failed) = self.attempt(std::mem::take(&mut shares), &memory).await?;
             all.extend(done);
-            let mut again = vec![];
+            let (mut again, mut lost) = (vec![], None);
             for (worker, pieces, error) in failed {
                 match error {
                     TaskError::Differs(reason) => {
@@ -85,19 +104,24 @@ impl Run {
                         continue;
                     }
                     TaskError::Lost(reason) => {
-                        lost += 1;
-                        if lost > LOST_MAX {
-                            return Err(lost_too_often(&worker, &reason).into());
-                        }
-                        again.push((pieces, format!("{worker} was lost: {reason}")));
+                        let note = format!("{worker} was lost: {reason}");
+                        again.push((pieces, note.clone()));
+                        lost = Some(note);
                     }
                     TaskError::Declined(reason) => again.push((pieces, format!("{worker}: {reason}"))),
                     TaskError::Failed(error) => return Err(error.into()),
                 }
                 excluded.push(worker);
             }
+            if let Some(note) = lost {
+                if reruns == RERUNS_MAX {
+                    return Err(lost_too_often(&note).into());
+                }
+                reruns += 1;
+            }
             if again.is_empty() {
                 let (batches, reports): (Vec<_>, Vec<_>) = all.into_iter().unzip();
+                self.judge(&reports);
                 return Ok((batches.into_iter().flatten().collect(), reports));
             }
             let ready: Vec<String> =
@@ -114,31 +138,104 @@ impl Run {
         }
     }
 
-    /// Runs tasks on their workers, all at the same time.
+    /// Whether workers are asked again when the statement comes again.
+    fn judge(&self, reports: &[TaskReport]) {
+        let given: u64 = reports.iter().map(|report| report.rows as u64).sum();
+        let read: u64 = self.shares.iter().flat_map(|(_, pieces)| pieces).map(|piece| piece.rows.len() as u64).sum();
+        if given > GIVEN_LEAST && given > read / GIVEN_SHARE {
+            self.unfit.lock().insert(self.task.stage);
+        }
+    }
+
+    /// Runs tasks on their workers, all at the same time. A worker that has ended its task claims some of what others have
+    /// not begun.
     async fn attempt(
         &self,
         shares: Vec<(String, Open)>,
         memory: &MemoryReservation,
     ) -> Result<(Vec<Done>, Vec<Failed>)> {
+        let ledger = &Ledger::default();
+        let has_claims = settings::distribution_claims(self.context.session_config().options());
         let asked = shares.into_iter().filter(|(_, open)| !open.pieces.is_empty());
-        let mut running: FuturesUnordered<_> = asked.map(|(worker, open)| self.one(worker, open, memory)).collect();
+        let mut running: FuturesUnordered<BoxFuture<'_, Result<Outcome>>> =
+            asked.map(|(worker, open)| self.one(worker, open, ledger, memory).boxed()).collect();
         let (mut done, mut failed) = (vec![], vec![]);
         while let Some(outcome) = running.next().await {
             match outcome? {
-                Ok(rows) => done.push(rows),
-                Err(error) => failed.push(error),
+                Outcome::Done((rows, report)) => {
+                    if let Some(idle) = report.worker.clone().filter(|_| has_claims) {
+                        running.push(self.claimed(idle, ledger, memory).boxed());
+                    }
+                    done.push((rows, report));
+                }
+                Outcome::Failed(error) => failed.push(error),
+                Outcome::Nothing => {}
             }
         }
         Ok((done, failed))
     }
 
-    async fn one(&self, worker: String, open: Open, memory: &MemoryReservation) -> Result<Result<Done, Failed>> {
+    /// Runs on a worker what another one gives back.
+    async fn claimed(&self, idle: String, ledger: &Ledger, memory: &MemoryReservation) -> Result<Outcome> {
+        loop {
+            let (id, worker, turn) = match ledger.next(&idle) {
+                Next::Ask { id, worker, turn } => (id, worker, turn),
+                Next::Wait => {
+                    tokio::time::sleep(ledger::STEP).await;
+                    continue;
+                }
+                Next::Nothing => return Ok(Outcome::Nothing),
+            };
+            let mut given = self.workers.release(&worker, id, turn).await;
+            if given.is_err() {
+                given = self.workers.release(&worker, id, turn).await;
+            }
+            ledger.answered(id, given.as_deref().ok());
+            if let Ok(pieces) = given
+                && !pieces.is_empty()
+            {
+                let note = Some(format!("claimed from {worker}"));
+                return self.one(idle, Open { pieces, note }, ledger, memory).await;
+            }
+        }
+    }
+
+    async fn one(&self, worker: String, open: Open, ledger: &Ledger, memory: &MemoryReservation) -> Result<Outcome> {
         let began = Instant::now();
-        let task = Task { pieces: open.pieces.clone(), ..self.task.clone() };
-        let mut rows = match self.workers.run(&worker, &task).await {
+        let task = self.task.of_pieces(open.pieces.clone());
+        ledger.begin(task.id, &worker, &task.pieces);
+        let (batches, claimed) = match self.rows_of(&worker, &task, ledger, memory).await? {
             Ok(rows) => rows,
-            Err(error) => return Ok(Err((worker, open.pieces, error))),
+            Err(error) => {
+                let pieces = ledger::without(open.pieces, &ledger.end(task.id).await.given);
+                return Ok(Outcome::Failed((worker, pieces, error)));
+            }
         };
+        let ended = ledger.end(task.id).await;
+        let pieces = ledger::without(open.pieces, &ended.given);
+        if ended.is_lost {
+            memory.shrink(claimed);
+            let error = TaskError::Lost("it did not say which parts it gave back".to_owned());
+            return Ok(Outcome::Failed((worker, pieces, error)));
+        }
+        let (parts, rows) = (pieces.len(), batches.iter().map(RecordBatch::num_rows).sum());
+        let report = TaskReport { worker: Some(worker), parts, rows, time: began.elapsed(), note: open.note };
+        Ok(Outcome::Done((batches, report)))
+    }
+
+    /// The rows of a task, if all of them come, and the memory that they take.
+    async fn rows_of(
+        &self,
+        worker: &str,
+        task: &Task,
+        ledger: &Ledger,
+        memory: &MemoryReservation,
+    ) -> Result<Result<(Vec<RecordBatch>, usize), TaskError>> {
+        let mut rows = match self.workers.run(worker, task).await {
+            Ok(rows) => rows,
+            Err(error) => return Ok(Err(error)),
+        };
+        ledger.arrived(task.id);
         let (mut batches, mut claimed) = (vec![], 0);
         while let Some(batch) = rows.next().await {
             match batch {
@@ -150,12 +247,11 @@ impl Run {
                 }
                 Err(error) => {
                     memory.shrink(claimed);
-                    return Ok(Err((worker, open.pieces, error)));
+                    return Ok(Err(error));
                 }
             }
         }
-        let (parts, rows) = (open.pieces.len(), batches.iter().map(RecordBatch::num_rows).sum());
-        Ok(Ok((batches, TaskReport { worker: Some(worker), parts, rows, time: began.elapsed(), note: open.note })))
+        Ok(Ok((batches, claimed)))
     }
 
     /// A batch with the schema of the stage, whose types it must have.
@@ -169,7 +265,12 @@ impl Run {
     /// Runs a task in this process.
     async fn here(&self, pieces: Vec<Piece>, note: String, memory: &MemoryReservation) -> Result<Done> {
         let (began, parts) = (Instant::now(), pieces.len());
-        let rows = begin(&self.stage, (self.task.scan, &self.source), pieces, &self.context, &self.cancellation)?;
+        let rows = begin(
+            &self.stage,
+            (self.task.scan, self.source.of_pieces(pieces, None)),
+            &self.context,
+            &self.cancellation,
+        )?;
         let batches: Vec<RecordBatch> = rows.try_collect().await?;
         memory.try_grow(batches.iter().map(RecordBatch::get_array_memory_size).sum())?;
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
@@ -177,18 +278,17 @@ impl Run {
     }
 }
 
-/// The rows of a stage of which some parts of the divided scan are read.
+/// The rows of a stage whose divided scan is this one, which reads some parts of its table.
 ///
 /// # Errors
 /// The stage does not take the scan, or cannot begin.
 pub(crate) fn begin(
     stage: &Stage,
-    (scan, source): (usize, &FreestoneSource),
-    pieces: Vec<Piece>,
+    (scan, source): (usize, FreestoneSource),
     context: &Arc<TaskContext>,
     cancellation: &Cancellation,
 ) -> Result<SendableRecordBatchStream> {
-    let plan = with_source(stage.plan.clone(), scan, source.of_pieces(pieces))?;
+    let plan = with_source(stage.plan.clone(), scan, source)?;
     let plan = match plan.output_partitioning().partition_count() {
         1 => plan,
         _ => Arc::new(CoalescePartitionsExec::new(plan)),
@@ -197,8 +297,9 @@ pub(crate) fn begin(
     within(Some(cancellation.clone()), || execute_stream(plan, context.clone()))
 }
 
-fn lost_too_often(worker: &str, reason: &str) -> Error {
-    let message = format!("the statement lost {} workers, the last one was {worker}: {reason}", LOST_MAX + 1);
+fn lost_too_often(note: &str) -> Error {
+    let message =
+        format!("the statement was tried again {RERUNS_MAX} times, and lost a worker each time; at last, {note}");
     Error::new(ErrorKind::Cluster, message)
         .with_hint("repeat the statement; freestone_workers() shows which workers are there, and why others are not")
 }

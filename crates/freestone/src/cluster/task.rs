@@ -1,6 +1,6 @@
 //! What a worker is sent: a statement, and the part of its plan that is asked for.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::io::Cursor;
 use std::sync::Arc;
 
@@ -22,13 +22,15 @@ use crate::provider::{FreestoneSource, Piece};
 /// A part of a statement for one worker.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Task {
+    /// A number by which its server names it while it runs.
+    pub(crate) id: u64,
     /// The query.
     pub(crate) text: String,
     /// The values of its parameters, as a row in Arrow's stream format and Base64; empty without parameters.
     pub(super) values: String,
     /// The settings with which it is planned.
     pub(crate) settings: Vec<(String, String)>,
-    /// The commit that it reads at least.
+    /// The commit whose snapshot it reads.
     pub(crate) sequence: u64,
     /// The number of the stage's first operator in the plan.
     pub(crate) stage: usize,
@@ -48,7 +50,12 @@ impl Task {
         sequence: u64,
     ) -> Result<Task> {
         let (text, values) = (text.to_owned(), encoded(values)?);
-        Ok(Task { text, values, settings, sequence, stage: 0, fingerprint: 0, scan: 0, pieces: vec![] })
+        Ok(Task { id: 0, text, values, settings, sequence, stage: 0, fingerprint: 0, scan: 0, pieces: vec![] })
+    }
+
+    /// The same task for some parts, with a number of its own.
+    pub(super) fn of_pieces(&self, pieces: Vec<Piece>) -> Task {
+        Task { id: RandomState::new().hash_one(0), pieces, ..self.clone() }
     }
 
     /// The bytes of a message with the task.

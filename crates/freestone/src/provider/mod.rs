@@ -2,6 +2,7 @@
 //! orders and dynamic filters of joins reach the store's scan.
 
 mod aggregate;
+mod claims;
 pub(crate) mod columns;
 mod copies;
 mod duckdb_functions;
@@ -30,6 +31,7 @@ pub use filter::comparison;
 pub use paths::PathPredicates;
 pub(crate) use paths::path_tests;
 pub use read_fields::ReadFields;
+pub(crate) use claims::Claims;
 pub use source::{FreestoneSource, Piece};
 pub(crate) use source::{scan_work, sources, with_source, with_sources};
 pub use statistics::estimated_share;

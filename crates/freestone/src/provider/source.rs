@@ -27,13 +27,14 @@ use freestone_store::cluster::CodeFilter;
 use freestone_store::limits::{MORSEL_ROWS, ZONE_ROWS};
 use freestone_store::scan::{
     ColumnPredicate, Cursor, IteratorKind, Morsel, MorselQueue, Morsels, Pieces, RowFilter, ScanMetrics, ScanRequest,
-    expected_bytes, index_asked, morsels, pool_choice, surviving_morsels,
+    expected_bytes, index_asked, morsels, pool_choice, surviving_morsels_of,
 };
 use freestone_store::segment::zones::Bounds;
 use freestone_store::{Snapshot, Table};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
+use super::claims::Claims;
 use super::fields::{stored_column, with_fields};
 use super::filter::{Conjuncts, Renumbered, Scanned};
 use super::in_keys::InKeys;
@@ -58,7 +59,7 @@ pub struct Piece {
 }
 
 impl Piece {
-    fn has(&self, morsel: &Morsel) -> bool {
+    pub(super) fn has(&self, morsel: &Morsel) -> bool {
         self.segment == morsel.segment && self.rows.start <= morsel.rows.start && morsel.rows.end <= self.rows.end
     }
 }
@@ -91,6 +92,8 @@ pub struct FreestoneSource {
     is_past: bool,
     /// The parts of the table that this scan reads, if others read the rest.
     pieces: Option<Arc<[Piece]>>,
+    /// What others may claim of it while it runs.
+    claims: Option<Arc<Claims>>,
     metrics: ExecutionPlanMetricsSet,
     scan_metrics: Arc<ScanMetrics>,
     gauges: Arc<Mutex<Vec<(&'static str, Gauge)>>>,
@@ -147,6 +150,7 @@ impl FreestoneSource {
             ordered: false,
             is_past: false,
             pieces: None,
+            claims: None,
             metrics: ExecutionPlanMetricsSet::new(),
             scan_metrics: Arc::default(),
             gauges: Arc::default(),
@@ -304,9 +308,9 @@ impl FreestoneSource {
     }
 
     /// The same scan of some parts of its table, which do not overlap.
-    pub(crate) fn of_pieces(&self, mut pieces: Vec<Piece>) -> Self {
+    pub(crate) fn of_pieces(&self, mut pieces: Vec<Piece>, claims: Option<Arc<Claims>>) -> Self {
         pieces.sort_unstable_by_key(|piece| (piece.segment, piece.rows.start));
-        FreestoneSource { pieces: Some(pieces.into()), ..self.clone() }
+        FreestoneSource { pieces: Some(pieces.into()), claims, ..self.clone() }
     }
 
     /// The parts into which several processes may divide the table: its segments, or their morsels if `is_fine`.
@@ -463,7 +467,7 @@ impl FreestoneSource {
     pub(crate) fn executed(&self, threads: usize) -> Result<Scan> {
         self.register_gauges();
         let (table, request) = (self.scanned.table.clone(), Arc::new(self.request(0)));
-        Ok(Scan::new(table, request, self.surviving_morsels()?, self.scan_metrics.clone(), threads))
+        Ok(Scan::new(table, request, self.queue(threads)?, self.scan_metrics.clone()))
     }
 
     /// How many columns the predicates look at.
@@ -511,7 +515,11 @@ impl FreestoneSource {
     pub(super) fn surviving_morsels(&self) -> Result<Vec<Morsel>> {
         let ignored = ScanMetrics::default();
         let metrics = if self.scan_metrics.begin() { self.scan_metrics.as_ref() } else { &ignored };
-        let mut morsels = surviving_morsels(&self.scanned.table, &self.request(0), MORSEL_ROWS, metrics)
+        let is_wanted = |segment: usize| {
+            let pieces = self.pieces.as_ref();
+            pieces.is_none_or(|pieces| pieces.binary_search_by_key(&segment, |piece| piece.segment).is_ok())
+        };
+        let mut morsels = surviving_morsels_of(&self.scanned.table, &self.request(0), MORSEL_ROWS, metrics, is_wanted)
             .map_err(|error| DataFusionError::External(Box::new(error)))?;
         if let Some(pieces) = &self.pieces {
             // They are in the order of the table.
@@ -524,9 +532,22 @@ impl FreestoneSource {
         Ok(morsels)
     }
 
+    /// The morsels that are left, for threads that share them in any order.
+    pub(super) fn queue(&self, threads: usize) -> Result<Arc<MorselQueue>> {
+        let morsels = self.surviving_morsels()?;
+        Ok(match &self.claims {
+            Some(claims) => claims.queue(morsels, threads),
+            None => Arc::new(MorselQueue::new(morsels, threads)),
+        })
+    }
+
     /// The morsels of one partition if the order matters: a contiguous share.
     fn share(&self, partition: usize) -> Result<Vec<Morsel>> {
         let morsels = self.surviving_morsels()?;
+        let morsels = match &self.claims {
+            Some(claims) => claims.closed(morsels),
+            None => morsels,
+        };
         let (from, to) =
             (morsels.len() * partition / self.partitions, morsels.len() * (partition + 1) / self.partitions);
         Ok(morsels[from..to].to_vec())
@@ -665,8 +686,7 @@ impl DataSource for FreestoneSource {
             return None;
         }
         // An error occurs again, and is reported, when the partitions are opened.
-        let morsels = self.surviving_morsels().ok()?;
-        Some(Arc::new(MorselQueue::new(morsels, self.partitions)))
+        Some(self.queue(self.partitions).ok()?)
     }
 
     fn open_with_args(&self, args: OpenArgs) -> Result<SendableRecordBatchStream> {

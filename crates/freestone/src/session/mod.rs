@@ -503,7 +503,11 @@ impl Session {
     }
 
     pub(crate) fn scope(&self) -> Result<Scope> {
-        Ok(Scope::new(self.snapshot()?).with_progress(self.progress()))
+        Ok(self.scope_of(self.snapshot()?))
+    }
+
+    fn scope_of(&self, snapshot: Arc<Snapshot>) -> Scope {
+        Scope::new(snapshot).with_progress(self.progress())
     }
 
     /// Adds schemas and functions to those of the database, for this session. Replaces those of an earlier call.
@@ -766,9 +770,32 @@ impl Session {
         }
     }
 
+    /// The plan of a query on a snapshot that the caller has chosen.
+    pub(crate) async fn planned_on(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        text: &str,
+        parameters: &Parameters,
+    ) -> Result<CachedPlan> {
+        let known = self.plans.lock().find(&plan_cache::key(text, parameters), snapshot)?;
+        match known {
+            Some(kept) => Ok(kept),
+            None => Ok(self.planned_in(self.scope_of(snapshot.clone()), text, parameters).await?.0),
+        }
+    }
+
     /// The plan of a query of which none was kept.
     async fn newly_planned(&self, text: &str, parameters: &Parameters) -> Result<(CachedPlan, Arc<Snapshot>)> {
-        let scope = self.scope()?.with_tables(&parameters.tables);
+        self.planned_in(self.scope()?, text, parameters).await
+    }
+
+    async fn planned_in(
+        &self,
+        scope: Scope,
+        text: &str,
+        parameters: &Parameters,
+    ) -> Result<(CachedPlan, Arc<Snapshot>)> {
+        let scope = scope.with_tables(&parameters.tables);
         let (snapshot, attached) = (scope.snapshot.clone(), scope.attached().clone());
         let given = parameters.clone();
         let planned = self.plan_apart(move |planner, _| async move {

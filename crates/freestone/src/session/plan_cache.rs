@@ -7,8 +7,8 @@
 //! which they refer, did not change.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
@@ -240,8 +240,7 @@ impl CachedPlan {
     /// The same plan of a query that workers may be asked.
     pub fn of_query(self, text: &str, parameters: &Parameters) -> CachedPlan {
         let is_plain = parameters.types.is_empty() && parameters.tables.is_empty();
-        let asked =
-            || Arc::new(Asked { text: text.into(), values: parameters.values.clone(), predicted: OnceLock::new() });
+        let asked = || Arc::new(Asked::new(text, parameters.values.clone()));
         CachedPlan { asked: is_plain.then(asked), ..self }
     }
 

@@ -1,5 +1,6 @@
 //! Tasks of a cluster: a worker plans the statement that it is sent, and runs the part that it is asked for.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,7 @@ use crate::context::CancellableStream;
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::inputs::Inputs;
-use crate::provider::{sources, with_sources};
+use crate::provider::{Claims, Piece, sources, with_sources};
 use crate::session::plan_cache::CachedPlan;
 use crate::settings;
 use crate::sql::statement::{Statement, parse_script};
@@ -27,6 +28,9 @@ use crate::sql::statement::{Statement, parse_script};
 /// How long a worker waits for a commit that the server has seen.
 const COMMIT_WAIT: Duration = Duration::from_secs(2);
 const COMMIT_STEP: Duration = Duration::from_millis(50);
+/// How long a worker keeps versions in memory after they were replaced, since servers still ask for them. Older ones are
+/// made again from the log.
+const VERSIONS_KEPT: Duration = Duration::from_secs(60);
 
 impl Session {
     /// Takes the settings of another process, for its tasks.
@@ -45,7 +49,11 @@ impl Session {
     ///
     /// # Errors
     /// This process does not see what the server sees; or the statement fails.
-    pub(crate) async fn run_task(&self, task: &Task) -> Result<SendableRecordBatchStream, TaskError> {
+    pub(crate) async fn run_task(
+        &self,
+        task: &Task,
+        claims: &Arc<Claims>,
+    ) -> Result<SendableRecordBatchStream, TaskError> {
         let mut statements = parse_script(&task.text);
         let (Some(statement), true) = (statements.pop(), statements.is_empty()) else {
             return Err(TaskError::Failed(Error::invalid("a task has one statement")));
@@ -53,7 +61,7 @@ impl Session {
         let planned = super::guarded(&statement, self.planned_task(task, &statement)).await;
         // The server has planned it, so what fails here is of this process: the server goes on by itself.
         let (kept, snapshot) = planned.map_err(|error| TaskError::Differs(error.to_string()))??;
-        self.begun(task, &kept, &snapshot)
+        self.begun(task, &kept, &snapshot, claims)
     }
 
     /// The plan of a task's statement, and the snapshot that it reads.
@@ -62,21 +70,29 @@ impl Session {
         task: &Task,
         statement: &Statement,
     ) -> Result<Result<(CachedPlan, Arc<Snapshot>), TaskError>> {
-        self.wait_for_commit(task.sequence).await?;
+        let Some(snapshot) = self.snapshot_of(task.sequence).await? else {
+            let reason = format!("it has not seen commit {} within {} s", task.sequence, COMMIT_WAIT.as_secs());
+            return Ok(Err(TaskError::Differs(reason)));
+        };
         let parameters = parameters_of(statement, Inputs { values: task.values()?, ..Inputs::default() })?;
         if !statement.is_whole_query() {
             return Ok(Err(TaskError::Failed(Error::invalid("a task is a query"))));
         }
-        Ok(Ok(Box::pin(self.planned(&task.text, &parameters)).await?))
+        let kept = Box::pin(self.planned_on(&snapshot, &task.text, &parameters)).await?;
+        Ok(Ok((kept, snapshot)))
     }
 
-    /// Commits that another process has acknowledged are there; readers of a local folder may be told a little later.
-    async fn wait_for_commit(&self, sequence: u64) -> Result<()> {
+    /// The snapshot of exactly this commit. Commits that another process has acknowledged are there; readers of a local
+    /// folder may be told a little later, so `None` means that this took too long.
+    async fn snapshot_of(&self, sequence: u64) -> Result<Option<Arc<Snapshot>>> {
         let began = Instant::now();
-        while self.snapshot()?.sequence() < sequence && began.elapsed() < COMMIT_WAIT {
+        loop {
+            let found = self.database().store().snapshot_of(sequence)?;
+            if found.is_some() || began.elapsed() >= COMMIT_WAIT {
+                return Ok(found);
+            }
             tokio::time::sleep(COMMIT_STEP).await;
         }
-        Ok(())
     }
 
     fn begun(
@@ -84,6 +100,7 @@ impl Session {
         task: &Task,
         kept: &CachedPlan,
         snapshot: &Arc<Snapshot>,
+        claims: &Arc<Claims>,
     ) -> Result<SendableRecordBatchStream, TaskError> {
         let failed = |error: DataFusionError| TaskError::Failed(error.into());
         let differs = |what: &str| TaskError::Differs(what.to_owned());
@@ -100,8 +117,8 @@ impl Session {
         }
         let sources = sources(&stage.plan).map_err(failed)?;
         let Some(source) = sources.get(task.scan) else { return Err(differs("it has other scans there")) };
-        let (pieces, cancellation) = (task.pieces.clone(), self.cancellation());
-        let rows = begin(&stage, (task.scan, source), pieces, kept.context(), &cancellation).map_err(failed)?;
+        let (source, cancellation) = (source.of_pieces(task.pieces.clone(), Some(claims.clone())), self.cancellation());
+        let rows = begin(&stage, (task.scan, source), kept.context(), &cancellation).map_err(failed)?;
         Ok(Box::pin(CancellableStream::of_query(rows, cancellation)))
     }
 }
@@ -115,12 +132,34 @@ type Settings = Vec<(String, String)>;
 pub struct TaskRunner {
     database: Arc<Database>,
     sessions: Mutex<Vec<(Settings, Arc<Session>)>>,
+    running: Running,
+}
+
+/// The tasks that run, and what may be claimed of them.
+type Running = Arc<Mutex<HashMap<u64, Arc<Claims>>>>;
+
+/// A task as long as it runs.
+struct Registered {
+    running: Running,
+    id: u64,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.running.lock().remove(&self.id);
+    }
 }
 
 impl TaskRunner {
-    /// For the tasks on a database, which is best open for reading only.
-    pub fn new(database: Arc<Database>) -> TaskRunner {
-        TaskRunner { database, sessions: Mutex::default() }
+    /// For the tasks on a database, which is best open for reading only. Its versions are kept for a minute, because a task
+    /// reads the commit that its server reads.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn new(database: Arc<Database>) -> Result<TaskRunner> {
+        let store = database.store();
+        store.set_retention(store.retention().max(VERSIONS_KEPT))?;
+        Ok(TaskRunner { database, sessions: Mutex::default(), running: Arc::default() })
     }
 
     /// The database.
@@ -134,15 +173,25 @@ impl TaskRunner {
     /// This process does not see what the server sees; or the statement fails.
     pub async fn run(&self, task: &Task) -> Result<(SchemaRef, TaskRows), TaskError> {
         let session = self.session(&task.settings).map_err(TaskError::Failed)?;
-        let rows = session.run_task(task).await?;
+        let claims = Arc::new(Claims::new(&task.pieces));
+        self.running.lock().insert(task.id, claims.clone());
+        let registered = Registered { running: self.running.clone(), id: task.id };
+        let rows = session.run_task(task, &claims).await?;
         let schema = rows.schema();
         // The session lives as long as its rows.
         let rows = rows.map(move |batch| {
-            let _session = &session;
+            let _kept = (&session, &registered);
             // Texts without the buffers that they share with rows that are not sent.
             batch.map(|batch| compacted(&batch)).map_err(|error| TaskError::Failed(error.into()))
         });
         Ok((schema, rows.boxed()))
+    }
+
+    /// Gives back parts of a task that were not begun, for another worker. `turn`: how often the server has had an answer
+    /// before. A task that has ended gives nothing.
+    pub fn release(&self, task: u64, turn: usize) -> Vec<Piece> {
+        let claims = self.running.lock().get(&task).cloned();
+        claims.map_or(vec![], |claims| claims.give_back(turn))
     }
 
     fn session(&self, settings: &Settings) -> Result<Arc<Session>> {

@@ -50,10 +50,11 @@ const fn setting(name: &'static str, key: &'static str, kind: Kind) -> Setting {
 }
 
 /// All settings, by name.
-pub(super) const SETTINGS: [Setting; 13] = [
+pub(super) const SETTINGS: [Setting; 14] = [
     setting("batch_size", "datafusion.execution.batch_size", Kind::Whole(1, BATCH_ROWS_MAX)),
     setting("copies", "freestone.copies", Kind::Boolean),
     setting("design", "freestone.design", Kind::Design),
+    setting("distribution_claims", "freestone.distribution_claims", Kind::Boolean),
     setting("distribution_threshold", "freestone.distribution_threshold", Kind::Whole(0, MILLISECONDS_MAX)),
     setting("iterator", "freestone.iterator", Kind::OneOf(&["auto", "block", "index"])),
     setting("lock_timeout", "freestone.lock_timeout", Kind::Whole(0, MILLISECONDS_MAX)),

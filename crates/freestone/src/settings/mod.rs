@@ -48,6 +48,8 @@ extensions_options! {
         pub preserve_insertion_order: bool, default = true
         /// The least time that a statement is predicted to take before workers get parts of it, in milliseconds
         pub distribution_threshold: u64, default = 20
+        /// Whether a worker that has ended its part of a statement gets some of what others have not begun
+        pub distribution_claims: bool, default = true
     }
 }
 
@@ -85,6 +87,11 @@ pub(crate) fn preserves_insertion_order(config: &ConfigOptions) -> bool {
 pub(crate) fn distribution_threshold(config: &ConfigOptions) -> Duration {
     let own = config.extensions.get::<FreestoneSettings>();
     Duration::from_millis(own.map_or(0, |own| own.distribution_threshold))
+}
+
+/// Whether workers that are idle get what others have not begun.
+pub(crate) fn distribution_claims(config: &ConfigOptions) -> bool {
+    config.extensions.get::<FreestoneSettings>().is_none_or(|own| own.distribution_claims)
 }
 
 /// All settings, those of DataFusion included, by the names under which [`adopt`] takes them.

@@ -13,7 +13,7 @@ use crate::rows::{answer, run};
 const CLUSTER: &str = "cluster = 'cust.region, day.year, part:4, cust.mgr.grade'";
 
 /// Two hierarchies, a path of two foreign keys, keys with gaps, negative ones, and rows whose key is NULL.
-async fn star(session: &Session) {
+pub async fn star(session: &Session) {
     for sql in [
         "CREATE TABLE boss (id BIGINT PRIMARY KEY NOT ENFORCED, grade VARCHAR)",
         "INSERT INTO boss SELECT v * 1000000000000, 'g' || (v % 4) FROM generate_series(-10, 9) AS t(v)",
@@ -52,7 +52,7 @@ fn predicate(rng: &mut StdRng) -> String {
     }
 }
 
-fn queries(seed: u64, count: usize) -> Vec<String> {
+pub fn queries(seed: u64, count: usize) -> Vec<String> {
     let mut rng = StdRng::seed_from_u64(seed);
     let query = |rng: &mut StdRng| {
         let mut sql = String::from(

@@ -42,6 +42,7 @@ mod slt;
 mod ssb;
 mod temporary;
 mod tpch;
+mod workers;
 
 /// The allocator that programs with this engine should use, so that planning counts as memory.
 #[global_allocator]

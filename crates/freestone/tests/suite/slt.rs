@@ -7,13 +7,17 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use freestone::display::ValueTexts;
 use freestone::{Database, Options, Outcome, Session, StatementKind, TransactionStatus};
 use freestone_store::Table;
 use freestone_store::nested::is_ordered;
+use parking_lot::Mutex;
 use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
+
+use crate::workers::Three;
 
 /// The options of the tested design, from a table's columns. With `None`, tables remain as statements create them.
 type DesignOf = Option<fn(&Table) -> String>;
@@ -122,6 +126,15 @@ fn queries_again() {
     run("tests/slt", Some(|_| "design = 'column'".into()), Form::Again);
 }
 
+/// Tables of several segments, of which three workers read some each.
+#[test]
+fn on_three_workers() {
+    run("tests/slt", Some(|_| VACUUM.into()), Form::OnWorkers);
+    let (tasks, refused) = (TASKS.load(Ordering::Relaxed), REFUSED.lock().clone());
+    // What a worker plans differently, the server does.
+    assert!(tasks > refused.len(), "{tasks} tasks, {refused:?}");
+}
+
 #[test]
 fn once() {
     run("tests/slt/once", None, Form::Plain);
@@ -135,7 +148,13 @@ enum Form {
     Copied(&'static [fn(&Table) -> String]),
     /// Each twice.
     Again,
+    /// Parts of them run on workers.
+    OnWorkers,
 }
+
+/// Tasks that have begun on workers, and why others did not.
+static TASKS: AtomicUsize = AtomicUsize::new(0);
+static REFUSED: Mutex<Vec<String>> = Mutex::new(vec![]);
 
 fn run(folder: &str, design: DesignOf, form: Form) {
     let folder = Path::new(folder);
@@ -170,7 +189,20 @@ async fn run_file(file: &Path, design: DesignOf, form: Form) -> Result<(), Strin
         None => Database::in_memory(options()),
     };
     let database = database.map_err(|error| error.to_string())?;
-    let mut runner = Runner::new(|| async { Ok(Connection { session: database.session(), design, form, written: 0 }) });
+    let workers = match form {
+        Form::OnWorkers => Some(Three::of(&folder.path().join("db")).map_err(|error| error.to_string())?),
+        _ => None,
+    };
+    if let Some(workers) = &workers {
+        database.set_workers(workers.clone());
+    }
+    let mut runner = Runner::new(|| async {
+        let session = database.session();
+        if matches!(form, Form::OnWorkers) {
+            session.sql("SET distribution_threshold = 0").await?;
+        }
+        Ok(Connection { session, design, form, written: 0 })
+    });
     runner.set_var("OUT".to_owned(), folder.path().display().to_string());
     let result = if std::env::var_os("FREESTONE_COMPLETE").is_some() {
         let (validator, normalizer) = (sqllogictest::default_validator, sqllogictest::default_normalizer);
@@ -188,6 +220,11 @@ async fn run_file(file: &Path, design: DesignOf, form: Form) -> Result<(), Strin
         }
         if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
     };
+    if let Some(workers) = workers {
+        TASKS.fetch_add(workers.tasks.load(Ordering::Relaxed), Ordering::Relaxed);
+        let of_file = |reason: &String| format!("{}: {reason}", file.display());
+        REFUSED.lock().extend(workers.refused.lock().iter().map(of_file));
+    }
     result.map_err(|error| format!("{}: {error}", file.display()))
 }
 

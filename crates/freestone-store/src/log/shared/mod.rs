@@ -216,7 +216,7 @@ impl SharedLog {
     fn follow(&self, position: &mut Position, records: &mut Vec<Record>) -> Result<(), LogError> {
         for at in 0.. {
             if at == ONE_BY_ONE {
-                self.follow_together(position, records)?;
+                self.follow_together(position, u64::MAX, records)?;
             }
             let asked = Moment::now();
             let name = commit_name(position.sequence + 1);
@@ -231,11 +231,11 @@ impl SharedLog {
         Ok(())
     }
 
-    /// Lists the commits behind a position, and reads them at the same time.
-    fn follow_together(&self, position: &mut Position, records: &mut Vec<Record>) -> Result<(), LogError> {
+    /// Lists the commits behind a position up to `last`, and reads them at the same time.
+    fn follow_together(&self, position: &mut Position, last: u64, records: &mut Vec<Record>) -> Result<(), LogError> {
         let listed = self.objects.list(LOG, Some(&commit_name(position.sequence)), usize::MAX)?;
-        let next = position.sequence + 1;
-        let numbered = listed.iter().zip(next..).take_while(|(object, at)| sequence_of(&object.name) == Some(*at));
+        let next = position.sequence.saturating_add(1)..=last;
+        let numbered = listed.iter().zip(next).take_while(|(object, at)| sequence_of(&object.name) == Some(*at));
         let names: Vec<String> = numbered.map(|(object, _)| object.name.clone()).collect();
         for (name, bytes) in names.iter().zip(self.objects.get_all(&names)) {
             let Some(bytes) = bytes? else { break };
@@ -262,21 +262,12 @@ impl SharedLog {
     fn begin(&self) -> Result<(Position, Vec<Record>), LogError> {
         let mut missing = LogError::NoDatabase { place: self.objects.place() };
         for _ in 0..ATTEMPTS {
-            let mut position =
-                Position { sequence: 0, hash: Hash::NONE, seen: Moment::now(), unfolded: 0, fold_len: 0, commits: 0 };
-            let mut records = vec![];
-            if let Some(fold) = self.newest_fold()? {
-                let name = fold_name(fold);
-                let Some(bytes) = self.objects.get(&name)? else {
-                    missing = LogError::damaged(&name, 0, "it was listed, but is not there");
-                    continue;
-                };
-                let object = Object::decode(&name, &bytes, Kind::Fold, self.database.number, fold)?;
-                (position.sequence, position.hash) = (fold, object.previous);
-                position.fold_len = bytes.len() as u64;
-                records.push(Record { sequence: fold, body: object.body, is_base: true });
-            }
-            self.follow_together(&mut position, &mut records)?;
+            let fold = self.newest_fold(u64::MAX)?;
+            let Some((mut position, mut records)) = self.from_fold(fold)? else {
+                missing = LogError::damaged(&fold_name(fold.unwrap_or(0)), 0, "it was listed, but is not there");
+                continue;
+            };
+            self.follow_together(&mut position, u64::MAX, &mut records)?;
             self.follow(&mut position, &mut records)?;
             // If later commits are there, this one was collected while it was looked for, since there is a newer fold.
             let later = self.objects.list(LOG, Some(&commit_name(position.sequence + 1)), 1)?;
@@ -291,8 +282,34 @@ impl SharedLog {
         Err(missing)
     }
 
-    fn newest_fold(&self) -> Result<Option<u64>, LogError> {
+    /// The records that make the state after a commit, which is not later than the last one that was read. `None` if it is
+    /// not kept any more: it was folded, and is older than the retention.
+    ///
+    /// # Errors
+    /// The log is damaged or cannot be read.
+    pub fn records_until(&self, sequence: u64) -> Result<Option<Vec<Record>>, LogError> {
+        let fold = self.newest_fold(sequence)?;
+        let Some((mut position, mut records)) = self.from_fold(fold)? else { return Ok(None) };
+        self.follow_together(&mut position, sequence, &mut records)?;
+        Ok((position.sequence == sequence).then_some(records))
+    }
+
+    /// Begins with a fold, or before the first commit. `None` if the fold is not there any more.
+    fn from_fold(&self, fold: Option<u64>) -> Result<Option<(Position, Vec<Record>)>, LogError> {
+        let mut position =
+            Position { sequence: 0, hash: Hash::NONE, seen: Moment::now(), unfolded: 0, fold_len: 0, commits: 0 };
+        let Some(fold) = fold else { return Ok(Some((position, vec![]))) };
+        let name = fold_name(fold);
+        let Some(bytes) = self.objects.get(&name)? else { return Ok(None) };
+        let object = Object::decode(&name, &bytes, Kind::Fold, self.database.number, fold)?;
+        (position.sequence, position.hash) = (fold, object.previous);
+        position.fold_len = bytes.len() as u64;
+        Ok(Some((position, vec![Record { sequence: fold, body: object.body, is_base: true }])))
+    }
+
+    /// The newest fold that is not later than a commit.
+    fn newest_fold(&self, last: u64) -> Result<Option<u64>, LogError> {
         let folds = self.objects.list(FOLDS, None, usize::MAX)?;
-        Ok(folds.iter().filter_map(|object| sequence_of(&object.name)).max())
+        Ok(folds.iter().filter_map(|object| sequence_of(&object.name)).filter(|fold| *fold <= last).max())
     }
 }

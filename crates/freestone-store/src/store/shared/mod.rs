@@ -14,6 +14,7 @@
 //! and a commit finds it anyway.
 
 mod commit;
+mod earlier;
 mod keeper;
 mod recheck;
 mod vacuum;

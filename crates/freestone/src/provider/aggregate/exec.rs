@@ -80,8 +80,8 @@ impl ScanAggregateExec {
         if let Some(queue) = self.queue.get() {
             return Ok(queue.clone());
         }
-        let (morsels, partitions) = (source.surviving_morsels()?, self.scan.output_partitioning().partition_count());
-        Ok(self.queue.get_or_init(|| Arc::new(MorselQueue::new(morsels, partitions))).clone())
+        let queue = source.queue(self.scan.output_partitioning().partition_count())?;
+        Ok(self.queue.get_or_init(|| queue).clone())
     }
 }
 
