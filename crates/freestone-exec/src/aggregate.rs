@@ -4,7 +4,8 @@
 //! table that grows large is put aside as a run, whose groups are divided by their hashes into partitions; at the end,
 //! the runs of each partition are merged by one thread. This is the scheme of Leis et al. ("Morsel-Driven
 //! Parallelism", SIGMOD 2014, section 4.4), in which a partition fits into the caches when it is merged. Rows of many groups are
-//! divided by partition before they are looked up, unless they have texts, or most are groups of their own.
+//! divided by partition before they are looked up, unless they have texts, or most are groups of their own. Groups of a key that
+//! comes nearly in order are divided by its values instead, see [`crate::stretches`].
 
 use std::any::Any;
 use std::ops::Range;
@@ -24,6 +25,7 @@ use crate::repeats::Repeats;
 use crate::rows::{Field, Layout, Rows};
 pub use crate::states::Call;
 use crate::states::{PARTITIONS, Run, States};
+use crate::stretches::{Left, Stretches, has_stretches, merged};
 use crate::vector::{Batch, Form};
 
 /// An aggregation of batches whose first columns are the keys.
@@ -62,6 +64,8 @@ struct Done {
     /// The results, if there were few groups.
     whole: Option<Arc<Batch>>,
     runs: Arc<Vec<Run>>,
+    /// The groups of each stretch of the key, if all rows came nearly in order. Each is read once.
+    stretches: Option<Vec<Vec<States>>>,
     /// The blocks of texts, to which the groups of all runs refer.
     texts: Vec<Buffer>,
 }
@@ -132,6 +136,8 @@ fn is_nearly_unique(rows: usize, groups: usize) -> bool {
 
 struct Worker {
     of: Arc<Aggregation>,
+    /// The groups as long as rows come nearly in order.
+    stretches: Option<Stretches>,
     states: Option<States>,
     divided: Option<Divided>,
     runs: Vec<Run>,
@@ -146,11 +152,21 @@ impl Sink for Arc<Aggregation> {
     fn worker(&self) -> Box<dyn SinkWorker> {
         let repeats = self.is_distinct_text().then(Repeats::default);
         let (of, runs, groups) = (self.clone(), vec![], vec![]);
-        Box::new(Worker { of, states: None, divided: None, runs, groups, repeats, looks_up: true })
+        let are_divided = self.sets.is_none() && has_stretches(&self.keys);
+        let stretches = are_divided.then(|| Stretches::new(&self.calls, &self.keys[0], &self.layout, &self.context));
+        Box::new(Worker { of, stretches, states: None, divided: None, runs, groups, repeats, looks_up: true })
     }
 
     fn finish(&self, workers: Vec<Box<dyn SinkWorker>>) -> Result<()> {
-        let workers = workers.into_iter().filter_map(|worker| worker.into_any().downcast::<Worker>().ok());
+        let mut workers: Vec<Box<Worker>> =
+            workers.into_iter().filter_map(|worker| worker.into_any().downcast::<Worker>().ok()).collect();
+        if !workers.is_empty() && workers.iter().all(|worker| worker.stretches.is_some()) {
+            let mut left = Left::new();
+            workers.into_iter().filter_map(|worker| worker.stretches).try_for_each(|one| one.into_left(&mut left))?;
+            self.done.lock().stretches = Some(left.into_values().collect());
+            return Ok(());
+        }
+        workers.iter_mut().try_for_each(|worker| worker.divide_by_hash())?;
         let (mut tables, mut runs) = (vec![], vec![]);
         for worker in workers {
             tables.extend(worker.states.filter(|states| !states.table.is_empty()));
@@ -194,8 +210,24 @@ fn one_row(layout: &Arc<Layout>) -> Rows {
     rows
 }
 
+impl Worker {
+    /// Rows do not come nearly in order.
+    fn divide_by_hash(&mut self) -> Result<()> {
+        if let Some(stretches) = self.stretches.take() {
+            self.runs.extend(stretches.into_runs()?);
+        }
+        Ok(())
+    }
+}
+
 impl SinkWorker for Worker {
     fn push(&mut self, unit: usize, batch: Batch) -> Result<()> {
+        if let Some(stretches) = &mut self.stretches {
+            if stretches.push(unit, &batch)? {
+                return Ok(());
+            }
+            self.divide_by_hash()?;
+        }
         let of = self.of.clone();
         let first = self.repeats.as_mut().and_then(|repeats| repeats.first_rows(&batch.columns[0]));
         let batch = match first {
@@ -266,17 +298,24 @@ impl Finished for Aggregation {
     }
 
     fn units(&self) -> usize {
-        if self.done.lock().whole.is_some() { 1 } else { PARTITIONS }
+        let done = self.done.lock();
+        match (&done.whole, &done.stretches) {
+            (Some(_), _) => 1,
+            (None, Some(stretches)) => stretches.len(),
+            (None, None) => PARTITIONS,
+        }
     }
 
     fn read(&self, unit: usize, take: Take<'_>) -> Result<()> {
-        let (whole, runs, texts) = {
-            let done = self.done.lock();
-            (done.whole.clone(), done.runs.clone(), done.texts.clone())
+        let (whole, stretch, runs, texts) = {
+            let mut done = self.done.lock();
+            let stretch = done.stretches.as_mut().map(|all| std::mem::take(&mut all[unit]));
+            (done.whole.clone(), stretch, done.runs.clone(), done.texts.clone())
         };
-        let batch = match whole {
-            Some(whole) => whole,
-            None => Arc::new(self.merged(unit, &runs, texts)?),
+        let batch = match (whole, stretch) {
+            (Some(whole), _) => whole,
+            (None, Some(states)) => Arc::new(merged(states)?),
+            (None, None) => Arc::new(self.merged(unit, &runs, texts)?),
         };
         for range in ranges(batch.rows) {
             take(batch.slice(range.start, range.len()))?;

@@ -93,6 +93,18 @@ impl GroupTable {
         groups.extend(first..first + rows as u32);
     }
 
+    /// Groups are no longer found, and take no memory for it.
+    pub fn leave(&mut self) {
+        self.direct = None;
+        self.slots = vec![0; SLOTS_MIN];
+    }
+
+    /// After [`GroupTable::leave`], groups are found again.
+    pub fn enter_again(&mut self) {
+        self.direct = None;
+        self.resize(SLOTS_MIN.max((self.rows.len() * 2).next_power_of_two()));
+    }
+
     /// Whether groups are found by position.
     pub fn is_direct(&self) -> bool {
         self.direct.is_some()

@@ -21,6 +21,7 @@ use crate::pipeline::{
 };
 use crate::program::{Evaluator, Program};
 use crate::ranges::Ranges;
+use crate::ranked::RankedKeys;
 use crate::rows::{Field, FrozenRows, Layout, RowParts, Rows};
 use crate::vector::{Batch, Dictionary, Form, Values, Vector, positions};
 
@@ -154,7 +155,7 @@ const NONE: u32 = u32::MAX;
 const RANGE_PER_ROW: u64 = 50;
 const RANGE_MIN: u64 = 1 << 16;
 /// Sets of keys for scans span at most so many values, and some more per row.
-const SET_SPAN: u64 = 1 << 24;
+const SET_SPAN: u64 = 1 << 28;
 const SET_SPAN_PER_ROW: u64 = 64;
 
 struct Built {
@@ -165,6 +166,8 @@ struct Built {
     /// Which rows have a pair.
     paired: Vec<AtomicU64>,
     _claim: Claim,
+    /// That of the sets of keys which scans have.
+    _sets: Option<Claim>,
 }
 
 /// The first row of each bucket, counted from 1; 0 for no row.
@@ -173,6 +176,8 @@ enum Directory {
     Hash { entries: Vec<u64>, shift: u32 },
     /// By the key, an integer, from this one on.
     Key { rows: Vec<u32>, low: i64 },
+    /// By the key, an integer, among those that occur, where these are a small part of their range.
+    Rank { keys: RankedKeys, rows: Vec<u32> },
     /// By the order of the keys.
     Range(Ranges),
 }
@@ -193,11 +198,16 @@ impl Directory {
                 // Keys below the range wrap around, and are behind it.
                 rows.get(key.wrapping_sub(*low) as u64 as usize).copied().unwrap_or(0)
             })),
+            (Directory::Rank { keys: ranked, rows }, Some(keys)) => {
+                first.extend(keys.iter().map(|key| ranked.rank(*key).map_or(0, |rank| rows[rank])));
+            }
             (Directory::Hash { entries, shift }, _) => first.extend(hashes.iter().map(|hash| {
                 let entry = entries[(hash >> shift) as usize];
                 if entry & tag(*hash) == 0 { 0 } else { entry as u32 }
             })),
-            (Directory::Key { .. }, None) | (Directory::Range(_), _) => unreachable!("a directory by keys is for keys"),
+            (Directory::Key { .. } | Directory::Rank { .. }, None) | (Directory::Range(_), _) => {
+                unreachable!("a directory by keys is for keys")
+            }
         }
     }
 }
@@ -231,7 +241,8 @@ impl Join {
     }
 
     /// What is known of a key, whose values are between `range`.
-    fn built_keys(&self, key: usize, parts: &[Rows], range: Option<(i64, i64)>) -> BuiltKeys {
+    /// The bytes of a set are claimed, and there is none without them.
+    fn built_keys(&self, key: usize, parts: &[Rows], range: Option<(i64, i64)>, sets: &mut Claim) -> BuiltKeys {
         let rows: usize = parts.iter().map(Rows::len).sum();
         if rows == 0 {
             return BuiltKeys::None;
@@ -241,7 +252,8 @@ impl Join {
         }
         let Some((low, high)) = range else { return BuiltKeys::None };
         let span = high.abs_diff(low);
-        if span >= SET_SPAN.max(rows as u64 * SET_SPAN_PER_ROW) {
+        let is_wide = span >= SET_SPAN.max(rows as u64 * SET_SPAN_PER_ROW);
+        if is_wide || sets.grow(span as usize / 8 + 8).is_err() {
             return BuiltKeys::Ints { low, high, words: None };
         }
         let at = self.layout.word_of(key);
@@ -268,10 +280,14 @@ impl Join {
             let directory = Directory::Range(Ranges::new(&rows, &self.plan.build[..self.plan.keys], is_below));
             claim.resize(rows.bytes() + rows.len() * Ranges::ROW_BYTES)?;
             let paired = self.unpaired(&rows);
-            return Ok(Built { rows, directory, next: vec![], paired, _claim: claim });
+            return Ok(Built { rows, directory, next: vec![], paired, _claim: claim, _sets: None });
         }
         let (directory_bytes, low) = match (span.filter(is_dense), range) {
-            (Some(span), Some((low, _))) if has_int_key(&self.plan) => ((span as usize + 1) * 4, Some((low, span))),
+            (Some(span), Some((low, _))) if has_int_key(&self.plan) => {
+                let bytes =
+                    if is_sparse(span, count) { RankedKeys::bytes(span) + count * 4 } else { (span as usize + 1) * 4 };
+                (bytes, Some((low, span)))
+            }
             _ => (buckets(count) * 8, None),
         };
         claim.resize(rows.bytes() + directory_bytes)?;
@@ -289,7 +305,7 @@ impl Join {
             claim.resize(bytes(&rows, &next))?;
         }
         let paired = self.unpaired(&rows);
-        Ok(Built { rows, directory, next, paired, _claim: claim })
+        Ok(Built { rows, directory, next, paired, _claim: claim, _sets: None })
     }
 
     /// Rows in buckets: by a key between `low` and its span, or by hashes.
@@ -298,6 +314,7 @@ impl Join {
         let chains = Chains { rows, next: OnceLock::new(), threads };
         check(self.context.as_ref())?;
         let directory = match low {
+            Some((low, span)) if is_sparse(span, rows.len()) => chains.by_rank(low, span, self.layout.word_of(0)),
             Some((low, span)) => chains.by_key(low, span as usize + 1, self.layout.word_of(0)),
             None => chains.by_hash(buckets(rows.len()), has_int_key(&self.plan).then(|| self.layout.word_of(0))),
         };
@@ -332,6 +349,14 @@ fn is_crowded(next: &[AtomicU32], rows: usize) -> bool {
     rows >= CROWDED_ROWS && next.iter().enumerate().filter(|row| is_far(*row)).count() > rows / 2
 }
 
+/// Keys are a small part of a range that does not fit the caches, if there are at most so many per key.
+const SPARSE_SPAN: u64 = 1 << 22;
+const SPARSE_PER_ROW: u64 = 8;
+
+fn is_sparse(span: u64, rows: usize) -> bool {
+    span >= SPARSE_SPAN.max(rows as u64 * SPARSE_PER_ROW)
+}
+
 /// The buckets of a directory by hashes.
 fn buckets(rows: usize) -> usize {
     (rows + rows / 4).next_power_of_two().max(64)
@@ -353,7 +378,7 @@ impl Directory {
         };
         match self {
             Directory::Hash { entries, .. } => entries.iter().for_each(|entry| add(*entry as u32)),
-            Directory::Key { rows, .. } => rows.iter().for_each(|first| add(*first)),
+            Directory::Key { rows, .. } | Directory::Rank { rows, .. } => rows.iter().for_each(|first| add(*first)),
             Directory::Range(_) => {}
         }
         numbers
@@ -383,20 +408,33 @@ impl Chains<'_> {
     }
 
     fn by_key(&self, low: i64, count: usize, word: usize) -> Directory {
+        let bucket = |key: i64| key.wrapping_sub(low) as usize;
+        Directory::Key { rows: self.first_rows(count, word, bucket), low }
+    }
+
+    fn by_rank(&self, low: i64, span: u64, word: usize) -> Directory {
+        let all = (0..self.rows.parts()).flat_map(|part| self.rows.part_rows(part));
+        let keys = RankedKeys::new(low, span, all.map(|(_, words)| words[word] as i64));
+        // Each key of a row has a rank.
+        let rows = self.first_rows(keys.len(), word, |key| keys.rank(key).unwrap_or(usize::MAX));
+        Directory::Rank { keys, rows }
+    }
+
+    /// The first row of each of some buckets, counted from 1.
+    fn first_rows(&self, count: usize, word: usize, bucket: impl Fn(i64) -> usize + Sync) -> Vec<u32> {
         let mut first = vec![0u32; count];
         let share = count.div_ceil(self.threads).max(1);
         self.each_share(first.chunks_mut(share), |number, buckets| {
             let from = number * share;
             for part in (0..self.rows.parts()).rev() {
                 for (row, words) in self.rows.part_rows(part).rev() {
-                    let bucket = (words[word] as i64).wrapping_sub(low) as usize;
-                    if let Some(bucket) = buckets.get_mut(bucket.wrapping_sub(from)) {
+                    if let Some(bucket) = buckets.get_mut(bucket(words[word] as i64).wrapping_sub(from)) {
                         self.chain(row, std::mem::replace(bucket, row + 1));
                     }
                 }
             }
         });
-        Directory::Key { rows: first, low }
+        first
     }
 
     /// `word`: of the key whose hash counts, or none if rows have their hashes.
@@ -471,13 +509,14 @@ impl Sink for Arc<Join> {
             claims.push(builder.claim);
             ranges.iter_mut().zip(builder.ranges).for_each(|(range, other)| *range = union(*range, other));
         }
+        let mut sets = Claim::new(self.context.clone());
         if let Some(on_built) = &self.plan.on_built {
-            let keys = ranges.iter().enumerate().map(|(key, range)| self.built_keys(key, &parts, *range));
+            let keys = ranges.iter().enumerate().map(|(key, range)| self.built_keys(key, &parts, *range, &mut sets));
             on_built(&keys.collect::<Vec<_>>());
         }
         drop(claims);
         let range = ranges.first().copied().flatten();
-        let built = self.build(parts, range, Claim::new(self.context.clone()))?;
+        let built = Built { _sets: Some(sets), ..self.build(parts, range, Claim::new(self.context.clone()))? };
         // A join is built once.
         let _ = self.built.set(built);
         Ok(())
@@ -632,7 +671,7 @@ impl StepWorker for Prober {
         {
             return self.push_codes(&join, &entries, codes, &batch, next);
         }
-        let ints = matches!(built.directory, Directory::Key { .. }).then(|| keys[0].as_ints());
+        let ints = matches!(built.directory, Directory::Key { .. } | Directory::Rank { .. }).then(|| keys[0].as_ints());
         if ints.is_none() {
             hash_rows(keys, batch.rows, &mut self.hashes);
         }
@@ -788,7 +827,7 @@ impl Prober {
     fn keep_equal(&mut self, join: &Join, keys: &[Vector]) {
         let (plan, built) = (&join.plan, join.built());
         let Prober { probe_rows, build_rows, keys: words, hashes, .. } = self;
-        if matches!(built.directory, Directory::Key { .. }) {
+        if matches!(built.directory, Directory::Key { .. } | Directory::Rank { .. }) {
             // A bucket is a key.
         } else if has_int_key(plan) {
             let (at, keys) = (join.layout.word_of(0), keys[0].as_ints());

@@ -273,6 +273,14 @@ impl Claim {
         self.context.clone()
     }
 
+    /// Claims so many bytes more.
+    ///
+    /// # Errors
+    /// There is not enough.
+    pub fn grow(&mut self, bytes: usize) -> Result<()> {
+        self.resize(self.bytes + bytes)
+    }
+
     /// Claims as much as is needed for `bytes` in all, or gives back what is more.
     ///
     /// # Errors

@@ -428,6 +428,33 @@ proptest! {
         prop_assert_eq!(sorted(found), sorted(expected));
     }
 
+    /// Keys that climb over a wide range, and some that jump, so that groups are divided by stretches as long as that pays.
+    #[test]
+    fn groups_of_keys_that_come_nearly_in_order_are_those_of_a_map(
+        all in rows(vec![Form::Int, Form::Int, Form::Float, Form::Text, Form::Bits], 300),
+        (step, from, each, threads) in (prop_oneof![Just(1i64 << 15), Just(1 << 18), Just(1 << 24)], any::<i64>(), 1usize..70, 1usize..4),
+        (jumps, ties) in (prop_oneof![Just(0usize), Just(7)], 1usize..9),
+    ) {
+        let forms = [Form::Int, Form::Int, Form::Float, Form::Text, Form::Bits];
+        let key = |at: usize| match jumps > 0 && at % 40 == jumps {
+            true => from.saturating_add((at as i64 * 7919) % 300 * step),
+            false => from.saturating_add((at / ties) as i64 * step),
+        };
+        let climbing = |(at, mut row): (usize, Row)| {
+            row[0] = if row[0] == Cell::Null { Cell::Null } else { Cell::Int(key(at)) };
+            row
+        };
+        let all: Vec<Row> = all.into_iter().enumerate().map(climbing).collect();
+        let context: Arc<dyn Context> = Arc::new(Unlimited(threads));
+        let bounds = Some((from, from.saturating_add(300 * step)));
+        let domains = fields(&forms, 1).into_iter().take(1).map(|field| KeyDomain { field, bounds });
+        let aggregation = Aggregation::new(domains.collect(), calls(1), context.clone());
+        let results = Branch { feed: Feed::Source(aggregation.results()), steps: vec![] };
+        let sink: Arc<dyn Sink> = Arc::new(aggregation);
+        let found = executed(&through(sink, results), vec![batches(&all, &forms, each)], &context);
+        prop_assert_eq!(sorted(found), sorted(grouped(&all, 1)));
+    }
+
     #[test]
     fn top_rows_are_the_first_of_all_sorted(
         (all, most, each, threads) in (rows(vec![Form::Int, Form::Text], 150), 0usize..40, 1usize..70, 1usize..4),
@@ -880,4 +907,64 @@ fn errors_end_all_threads() {
     let (inputs, output): (Arc<dyn Inputs>, Arc<dyn Output>) = (Arc::new(Failing), Arc::new(Collected::default()));
     let failed = run(&stages, &inputs, &context, &output).expect_err("it fails");
     assert_eq!(failed.to_string(), "no rows");
+}
+
+/// Keys that are a small part of a wide range, some of them twice, in any order.
+#[test]
+fn sparse_keys_are_joined_by_rank() {
+    let forms = [Form::Int, Form::Int];
+    let count = 90_000i64;
+    let row = |key: i64, at: i64| vec![if at % 1000 == 999 { Cell::Null } else { Cell::Int(key) }, Cell::Int(at)];
+    let build: Vec<Row> = (0..count).map(|at| row((at * 7919 % count) / 9 * 9 * 50 - 1000, at)).collect();
+    let probe: Vec<Row> = (0..4000).map(|at| row(at * 977 % 4_600_000 / 25 * 25 - 2000, at)).collect();
+    for kind in [Kind::Inner, Kind::ProbeOuter, Kind::ProbeSemi, Kind::ProbeAnti, Kind::BuildSemi] {
+        let context: Arc<dyn Context> = Arc::new(Unlimited(2));
+        let plan = Plan {
+            kind,
+            build: fields(&forms, 1),
+            probe: fields(&forms, 1),
+            keys: 1,
+            by_range: None,
+            null_equals_null: false,
+            condition: None,
+            output: output(kind, forms.len()),
+            on_built: None,
+        };
+        let join = Join::new(plan, context.clone());
+        let mut last = vec![input(1, vec![Arc::new(join.clone())])];
+        if kind.returns_build() {
+            last.push(Branch { feed: Feed::Source(join.rest()), steps: vec![] });
+        }
+        let sink: Arc<dyn Sink> = Arc::new(join);
+        let stages =
+            [Stage { branches: vec![input(0, vec![])], sink: Some(sink) }, Stage { branches: last, sink: None }];
+        let found = executed(&stages, vec![batches(&build, &forms, 5000), batches(&probe, &forms, 900)], &context);
+        let mut of_key: std::collections::HashMap<String, Vec<&Row>> = std::collections::HashMap::new();
+        build
+            .iter()
+            .filter(|row| row[0] != Cell::Null)
+            .for_each(|row| of_key.entry(row[0].key()).or_default().push(row));
+        let keys: std::collections::HashSet<String> =
+            probe.iter().filter(|row| row[0] != Cell::Null).map(|row| row[0].key()).collect();
+        let pairs = |row: &Row| if row[0] == Cell::Null { None } else { of_key.get(&row[0].key()) };
+        let joined = |probe: &Row, build: &Row| probe.iter().chain(build).cloned().collect::<Row>();
+        let nulls = vec![Cell::Null; 2];
+        let expected: Vec<Row> = match kind {
+            Kind::BuildSemi => {
+                build.iter().filter(|row| row[0] != Cell::Null && keys.contains(&row[0].key())).cloned().collect()
+            }
+            Kind::ProbeSemi => probe.iter().filter(|row| pairs(row).is_some()).cloned().collect(),
+            Kind::ProbeAnti => probe.iter().filter(|row| pairs(row).is_none()).cloned().collect(),
+            _ => probe
+                .iter()
+                .flat_map(|row| match pairs(row) {
+                    Some(found) => found.iter().map(|build| joined(row, build)).collect(),
+                    None if kind == Kind::ProbeOuter => vec![joined(row, &nulls)],
+                    None => vec![],
+                })
+                .collect(),
+        };
+        assert!(!expected.is_empty());
+        assert_eq!(sorted(found), sorted(expected), "{kind:?}");
+    }
 }

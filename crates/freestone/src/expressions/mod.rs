@@ -1,6 +1,7 @@
 //! Helpers for expressions of logical plans: changes, construction, and operands that must have a common type.
 
 pub(crate) mod dictionary;
+pub(crate) mod partial;
 pub(crate) mod physical;
 pub(crate) mod pieces;
 pub(crate) mod watched;

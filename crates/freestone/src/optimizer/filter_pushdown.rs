@@ -48,6 +48,7 @@ use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec};
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
 use crate::exact::Canonical;
+use crate::expressions::partial::PartialFilter;
 use crate::provider::ScanAggregateExec;
 
 type Filter = Arc<dyn PhysicalExpr>;
@@ -287,7 +288,8 @@ struct Route {
     loses_rows: Option<SchemaRef>,
 }
 
-/// Converts a filter on a node's output to one on its input; `None` if this is not possible.
+/// Converts a filter on a node's output to one on its input; `None` if this is not possible. Of a dynamic filter, which only
+/// saves work, the input may have some columns.
 fn follow(route: &Option<Route>, filter: &Filter) -> Result<Option<Filter>> {
     let Some(route) = route else { return Ok(None) };
     let guarded = route.loses_rows.as_ref().is_some_and(|schema| can_fail(filter, schema));
@@ -309,7 +311,10 @@ fn follow(route: &Option<Route>, filter: &Filter) -> Result<Option<Filter>> {
             }
         }
     })?;
-    Ok((found && !lost).then_some(followed.data))
+    if lost {
+        return Ok(PartialFilter::of(filter, |at| route.columns.get(at).cloned().flatten()));
+    }
+    Ok(found.then_some(followed.data))
 }
 
 /// The route from a node's output to one of its inputs; `None` if no filter may be pushed to it.
@@ -494,6 +499,7 @@ fn can_fail(expr: &PhysicalExprRef, schema: &Schema) -> bool {
         !(node.is::<Column>()
             || node.is::<Literal>()
             || node.is::<DynamicFilterPhysicalExpr>()
+            || node.is::<PartialFilter>()
             || node.is::<InListExpr>()
             || node.is::<LikeExpr>()
             || node.is::<NotExpr>()

@@ -10,10 +10,11 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{
-    BinaryExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
+    BinaryExpr, Column, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
 };
 use datafusion::physical_expr::utils::split_disjunction;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, split_conjunction};
+use datafusion::physical_expr_common::physical_expr::{snapshot_generation, snapshot_physical_expr};
 use freestone_codec::{BytesBound, BytesPredicate, IntPredicate, Kind, Predicate, f32_key, f64_key};
 use freestone_store::scan::{ColumnPredicate, DynamicFilter, DynamicState, FilterError, RowFilter, boolean_bits};
 use freestone_store::schema::kind;
@@ -25,6 +26,7 @@ use crate::exact::Canonical;
 use super::fields::with_fields;
 use super::in_keys::InKeys;
 use super::keys::{code_filters, key_set};
+use crate::expressions::partial::is_dynamic;
 use crate::expressions::physical::remap;
 use crate::expressions::pieces::searched;
 
@@ -48,7 +50,7 @@ impl Conjuncts {
     /// Adds a filter whose columns are the table's (by index into `schema`).
     pub fn add(&mut self, filter: &Arc<dyn PhysicalExpr>, schema: &SchemaRef, scanned: &Scanned) -> Result<()> {
         for conjunct in split_conjunction(filter) {
-            if contains_dynamic(conjunct) {
+            if is_dynamic(conjunct) {
                 self.dynamic.push(Arc::new(DynamicExpression {
                     filter: conjunct.clone(),
                     schema: schema.clone(),
@@ -61,10 +63,6 @@ impl Conjuncts {
         }
         Ok(())
     }
-}
-
-fn contains_dynamic(filter: &Arc<dyn PhysicalExpr>) -> bool {
-    filter.exists(|e| Ok(e.is::<DynamicFilterPhysicalExpr>())).unwrap_or(false)
 }
 
 fn add_static(
@@ -467,7 +465,7 @@ impl DynamicExpression {
     }
 
     fn translate(&self) -> Result<DynamicState> {
-        let now = datafusion::physical_expr_common::physical_expr::snapshot_physical_expr(self.filter.clone())?;
+        let now = snapshot_physical_expr(self.filter.clone())?;
         let mut state = DynamicState::default();
         let now = with_fields(&now, &self.scanned.table.schema)?;
         for conjunct in split_conjunction(&now) {
@@ -489,7 +487,7 @@ impl DynamicExpression {
 
 impl DynamicFilter for DynamicExpression {
     fn generation(&self) -> u64 {
-        datafusion::physical_expr_common::physical_expr::snapshot_generation(&self.filter)
+        snapshot_generation(&self.filter)
     }
 
     fn prepare(&self) {

@@ -1,9 +1,10 @@
 //! Compiled regular expressions. Of one that ends in `.*`, only what stands before that is looked for: the rest of a text matches
-//! as it is.
+//! as it is. Texts without a piece that each match has are not looked at further.
 
 use std::ops::Range;
 
 use memchr::memchr;
+use memchr::memmem::Finder;
 use regex::{CaptureLocations, Regex, RegexBuilder};
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Look};
@@ -23,6 +24,7 @@ pub(super) struct Pattern {
     pub whole: Regex,
     groups: CaptureLocations,
     head: Option<Head>,
+    needed: Option<Finder<'static>>,
 }
 
 /// What stands before a `.*` or `.*$` at the end of a pattern.
@@ -48,11 +50,26 @@ impl Pattern {
         let Reading { folds, dot_is_all } = reading;
         let whole = RegexBuilder::new(pattern).case_insensitive(folds).dot_matches_new_line(dot_is_all).build()?;
         let head = Head::of(pattern, reading).filter(|head| head.regex.captures_len() == whole.captures_len());
-        Ok(Pattern { groups: whole.capture_locations(), head, whole })
+        let mut parser = ParserBuilder::new().case_insensitive(folds).dot_matches_new_line(dot_is_all).build();
+        let needed =
+            parser.parse(pattern).ok().and_then(|hir| needed(&hir).map(|piece| Finder::new(piece).into_owned()));
+        Ok(Pattern { groups: whole.capture_locations(), head, whole, needed })
+    }
+
+    /// Whether a text has a match.
+    pub fn is_match(&self, text: &str) -> bool {
+        self.can_match(text) && self.whole.is_match(text)
+    }
+
+    fn can_match(&self, text: &str) -> bool {
+        self.needed.as_ref().is_none_or(|piece| piece.find(text.as_bytes()).is_some())
     }
 
     /// The range of the first match in a text.
     pub fn find(&self, text: &str) -> Option<Range<usize>> {
+        if !self.can_match(text) {
+            return None;
+        }
         match self.head.as_ref().filter(|head| head.is_enough_for(text)) {
             Some(head) => Some(head.regex.find(text)?.start()..text.len()),
             None => Some(self.whole.find(text)?.range()),
@@ -61,6 +78,9 @@ impl Pattern {
 
     /// The first match in a text, with its groups.
     pub fn captures(&mut self, text: &str) -> Option<Found<'_>> {
+        if !self.can_match(text) {
+            return None;
+        }
         match self.head.as_mut().filter(|head| head.is_enough_for(text)) {
             Some(Head { regex, groups, .. }) => {
                 let start = regex.captures_read(groups, text)?.start();
@@ -105,6 +125,26 @@ impl Head {
 
     fn is_enough_for(&self, text: &str) -> bool {
         self.dot_is_all || memchr(b'\n', text.as_bytes()).is_none()
+    }
+}
+
+/// The longest piece of text that each match of a pattern has behind its beginning, for which the library itself looks.
+fn needed(pattern: &Hir) -> Option<&[u8]> {
+    let HirKind::Concat(parts) = pattern.kind() else { return None };
+    longest(&parts[1..]).filter(|piece| piece.len() > 1)
+}
+
+fn longest(parts: &[Hir]) -> Option<&[u8]> {
+    parts.iter().filter_map(piece).max_by_key(|piece| piece.len())
+}
+
+fn piece(part: &Hir) -> Option<&[u8]> {
+    match part.kind() {
+        HirKind::Literal(literal) => Some(&literal.0),
+        HirKind::Capture(group) => piece(&group.sub),
+        HirKind::Repetition(repeated) if repeated.min > 0 => piece(&repeated.sub),
+        HirKind::Concat(parts) => longest(parts),
+        _ => None,
     }
 }
 
@@ -153,7 +193,40 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_piece_that_each_match_has_is_looked_for() {
+        let piece = |pattern: &str| {
+            let pattern = Pattern::new(pattern, Reading::default()).expect(pattern);
+            pattern.needed.map(|piece| String::from_utf8(piece.needle().to_vec()).expect("text"))
+        };
+        for (pattern, expected) in [
+            ("qu[aeiou]ck.*fox", "fox"),
+            ("^https?://(?:www\\.)?([^/]+)/.*$", "://"),
+            ("a+(bcd)+e?", "bcd"),
+            ("[ab](cd{1,2}ef){1,3}", "ef"),
+        ] {
+            assert_eq!(piece(pattern).as_deref(), Some(expected), "{pattern}");
+        }
+        for pattern in ["fox", "fox.*", "a(?:bc)?", "a(?:bcd)*", "a(?:bc|cd)x", "(?i)[ab]fox", "", "a|.bcd"] {
+            assert_eq!(piece(pattern), None, "{pattern}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn texts_without_a_needed_piece_have_no_match(
+            pattern in prop::sample::select(vec![
+                "a[bc]*cd", "^(ab)+(cd)+$", r"a?(?:b|c)cd\b", "(?:ab){0,2}x*cd.", "a(?:cd|dd)", "(a)(b)(cd)",
+            ]),
+            folds: bool,
+            text in "[abcdABCD]{0,9}",
+        ) {
+            let reading = Reading { folds, dot_is_all: false };
+            let compiled = Pattern::new(pattern, reading).expect(pattern);
+            prop_assert_eq!(compiled.is_match(&text), compiled.whole.is_match(&text));
+            check(pattern, reading, &text);
+        }
+
         #[test]
         fn matches_are_those_of_the_whole_pattern(
             head in prop::sample::select(vec![

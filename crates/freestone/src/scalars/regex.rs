@@ -135,7 +135,7 @@ fn matches(call: &Call, is_whole: bool) -> Result<ArrayRef> {
             return Ok(None);
         }
         let known = last.compiled(patterns.value(row), options)?;
-        Ok(Some(known.pattern.whole.is_match(values.value(row))))
+        Ok(Some(known.pattern.is_match(values.value(row))))
     };
     let matched = (0..values.len()).map(&mut row).collect::<Result<BooleanArray>>()?;
     last.keep();

@@ -9,16 +9,16 @@ use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBat
 use datafusion::arrow::buffer::BooleanBuffer;
 use datafusion::arrow::compute::{and, filter_record_batch, or, prep_null_mask_filter};
 use datafusion::arrow::datatypes::{DataType, Float32Type, Float64Type, Schema};
-use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
 use datafusion::logical_expr::{ColumnarValue, Operator};
-use datafusion::physical_expr::expressions::{BinaryExpr, Column, DynamicFilterPhysicalExpr, Literal};
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction, split_conjunction};
 use datafusion::scalar::ScalarValue;
 
 use super::forms::over_forms;
 use crate::expressions::dictionary::per_string;
+use crate::expressions::partial::is_dynamic;
 use crate::expressions::physical::remap;
 
 /// Filters on the table's columns, split into conjuncts.
@@ -33,8 +33,8 @@ pub(super) struct Filters {
 impl Filters {
     pub fn add(&mut self, filter: &Arc<dyn PhysicalExpr>) {
         for conjunct in split_conjunction(filter) {
-            let is_dynamic = conjunct.exists(|e| Ok(e.is::<DynamicFilterPhysicalExpr>())).unwrap_or(false);
-            if is_dynamic { &mut self.dynamic } else { &mut self.own }.push(conjunct.clone());
+            let changes = is_dynamic(conjunct);
+            if changes { &mut self.dynamic } else { &mut self.own }.push(conjunct.clone());
         }
     }
 

@@ -7,10 +7,9 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use datafusion::common::tree_node::TreeNode;
 use datafusion::error::Result;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, DynamicFilterPhysicalExpr, Literal};
+use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, Literal};
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr_common::physical_expr::is_volatile;
 use datafusion::scalar::ScalarValue;
@@ -22,6 +21,7 @@ use super::filters::is_comparison;
 use super::set::{ColumnSource, Contents, FileSet, SetFile};
 use super::statistics::few_values;
 use crate::expressions::dictionary::PerString;
+use crate::expressions::partial::is_dynamic;
 use crate::ingest::ParquetFile;
 
 /// The columns of the table with the types of these forms, where all files store them with the table's type.
@@ -135,6 +135,6 @@ fn narrow_comparison(filter: &Arc<dyn PhysicalExpr>, read: &Schema) -> Option<Ar
 fn is_of_codes(e: &Arc<dyn PhysicalExpr>, read: &Schema) -> Result<bool> {
     let mut columns = collect_columns(e).into_iter();
     let (Some(column), None) = (columns.next(), columns.next()) else { return Ok(false) };
-    let changes = e.exists(|part| Ok(part.is::<DynamicFilterPhysicalExpr>()))? || is_volatile(e);
+    let changes = is_dynamic(e) || is_volatile(e);
     Ok(is_dictionary(read.field(column.index()).data_type()) && !changes)
 }
