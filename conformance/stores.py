@@ -4,7 +4,7 @@
     python conformance/stores.py --rounds 1000
 
 The server keeps its objects in a temporary folder, on a free port of this machine. Tried are `freestone store check`, a database
-that two processes write at the same time, VACUUM and CHECK. The exit status is 1 if
+that two processes write at the same time, a cache on disk, VACUUM and CHECK. The exit status is 1 if
 something fails, or if the server cannot be installed.
 
 fake-gcs-server (1.56) is not among them: it has no plain PUT of Google's XML interface, by which the client creates objects.
@@ -130,8 +130,8 @@ def freestone(environment, *arguments):
     return done.stdout
 
 
-def rows(environment, url, sql):
-    return freestone(environment, url, "--format", "csv", "-c", sql).splitlines()[1:]
+def rows(environment, url, sql, *options):
+    return freestone(environment, url, "--format", "csv", *options, "-c", sql).splitlines()[1:]
 
 
 def check(url, environment, rounds):
@@ -160,7 +160,10 @@ def check(url, environment, rounds):
     rows(environment, url, "UPDATE t SET v = 0 WHERE i = 7; DELETE FROM t WHERE i > 1000; VACUUM; CHECK")
     same(rows(environment, url, "SELECT count(*), count(*) FILTER (v = 0) FROM t"), [f"{WRITERS * 1000},{WRITERS}"])
     rows(environment, url, "CREATE TABLE large AS SELECT i, i * 2654435761 % 1000000007 AS v FROM range(300000) AS r(i)")
-    same(rows(environment, url, "SELECT count(*), sum(v) FROM large"), [f"300000,{sum(i * 2654435761 % 1000000007 for i in range(300000))}"])
+    with tempfile.TemporaryDirectory() as cache:
+        given = [rows(environment, url, "SELECT count(*), sum(v) FROM large", *options) for options in ((), ("--cache", cache), ("--cache", cache))]
+    for found in given:
+        same(found, [f"300000,{sum(i * 2654435761 % 1000000007 for i in range(300000))}"])
 
 
 def same(found, expected):
