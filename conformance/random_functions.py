@@ -156,7 +156,6 @@ def number(match):
 def cell(text):
     """A value in a form that is the same for both systems."""
     text = "" if text is None else str(text)
-    text = re.sub(r"^(\S+) \(BC\)(.*)$", r"\1\2 BC", text)
     text = {"true": "1", "false": "0", "t": "1", "f": "0"}.get(text.lower(), text)
     if re.match(r"^-?\d+(\.\d+)?(e[+-]?\d+)?$|^-?inf$|^-?nan$", text, re.I):
         return f"{abs(float(text)) if 'nan' in text else float(text):.9g}"

@@ -10,7 +10,6 @@ aggregates of intervals; and sessions in several time zones. Results are compare
 """
 
 import random
-import re
 import sys
 import tempfile
 
@@ -189,10 +188,9 @@ class Expressions:
 
 
 def cell(text):
-    """A value with numbers and years before 1 in a form that is the same for both systems."""
+    """A value with numbers in a form that is the same for both systems."""
     if text in ("", None):
         return ""
-    text = re.sub(r"^(\S+) \(BC\)(.*)$", r"\1\2 BC", text)
     try:
         return f"{float(text):.6g}" if "e" in str(text) or "." in str(text) else str(float(text))
     except ValueError:

@@ -70,7 +70,7 @@ def test_spreadsheets(db, tmp_path):
     assert found[1][1:3] == (None, 2.0) and found[1][6] == "x" and found[2] == (None,) * 8
     assert found[3] == ("cid", 3, None, None, None, None, "1.5", None)
     second = db.sql(f"SELECT * FROM read_xlsx('{path}', sheet => 'second')")
-    assert (second.columns, second.fetchall()) == (["column1", "column2"], [(1, 2), (3, 4)])
+    assert (second.columns, second.fetchall()) == (["column0", "column1"], [(1, 2), (3, 4)])
     assert db.sql(f"SELECT * FROM read_xlsx('{path}', sheet => 'Second', header => true)").columns == ["1", "2"]
     texts = db.sql(f"SELECT n, day, at, ok, clock FROM read_xlsx('{path}', all_varchar => true)").fetchone()
     assert texts == ("1", "2024-02-29", "2024-02-29 12:00:00", "true", "18:00:00")

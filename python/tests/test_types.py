@@ -90,7 +90,7 @@ def test_parameters(db, name, arrow, values):
         (np.datetime64("NaT"), None),
         (np.timedelta64("NaT", "us"), None),
         (np.datetime64("12000-01-01T01:02:03"), "12000-01-01 01:02:03"),
-        (np.datetime64("-0044-03-15"), "0045-03-15 00:00:00 BC"),
+        (np.datetime64("-0044-03-15"), "0045-03-15 (BC) 00:00:00"),
         (np.datetime64("1969-12", "M"), dt.datetime(1969, 12, 1)),
         (np.datetime64("2024", "Y"), dt.datetime(2024, 1, 1)),
         (np.timedelta64(14, "M"), "1 year 2 months"),

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use arrow_schema::DataType;
 use datafusion_expr::arguments::{ArgumentName, resolve_function_arguments};
 use datafusion_expr::expr::{AggregateFunction, NullTreatment, ScalarFunction};
 use datafusion_expr::planner::{PlannerResult, RawAggregateExpr};
 use datafusion_expr::utils::COUNT_STAR_EXPANSION;
-use datafusion_expr::{AggregateUDF, Expr, ScalarUDF, SortExpr, Volatility};
+use datafusion_expr::{AggregateUDF, Expr, ExprSchemable, ScalarUDF, SortExpr, Volatility};
 use freestone_sql::Span;
 use freestone_sql::tree::{self, Argument, Call, ExprKind, ObjectName};
 
@@ -91,6 +92,9 @@ impl Binder<'_> {
             let arguments = self.arguments(&plain.arguments)?;
             let names = function.signature().parameter_names.clone();
             let values = positional(arguments, names, span)?;
+            if plain.name == "concat" && self.are_lists(&values) {
+                return self.scalar_call("list_concat", values, span);
+            }
             return Ok(self.of_scalar(function, values));
         }
         if functions.higher_order(&plain.name).is_some() {
@@ -104,6 +108,16 @@ impl Binder<'_> {
                 .with_hint(format!("write {}(…) OVER (…)", plain.name)));
         }
         Err(self.no_function(&plain.name, call.name.span))
+    }
+
+    /// Whether all values but NULL are lists, and one is.
+    fn are_lists(&self, values: &[Expr]) -> bool {
+        let schema = self.schema();
+        let types: Option<Vec<DataType>> = values.iter().map(|value| value.get_type(&schema).ok()).collect();
+        let is_list = |kind: &DataType| matches!(kind, DataType::List(_) | DataType::FixedSizeList(..));
+        types.is_some_and(|types| {
+            types.iter().any(is_list) && types.iter().all(|kind| is_list(kind) || *kind == DataType::Null)
+        })
     }
 
     /// A call of a function of values.
@@ -186,6 +200,9 @@ impl Binder<'_> {
                     "count" => Ok(all()),
                     _ => Err(invalid(*span, format!("{} does not take *", plain.name))),
                 }
+            }
+            [_, second, ..] if plain.name == "count" && !plain.call.distinct => {
+                Err(invalid(second.value.span, "count takes one value").with_hint("count(*) counts rows"))
             }
             arguments => self.arguments(arguments),
         }

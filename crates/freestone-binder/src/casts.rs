@@ -135,6 +135,13 @@ impl Binder<'_> {
             true => self.scalar_call("freestone_enum_text", vec![value], span)?,
             false => value,
         };
+        let value = match &to {
+            // Views of bytes have no cast of their own.
+            DataType::FixedSizeBinary(_) if value.get_type(&self.schema()).at(span)? == DataType::BinaryView => {
+                Expr::Cast(Cast::new(Box::new(value), DataType::Binary))
+            }
+            _ => value,
+        };
         if or_null {
             return Ok(Expr::TryCast(TryCast::new(Box::new(value), to)));
         }

@@ -23,6 +23,7 @@ impl Binder<'_> {
                 let mut operands = [left, binder.expression(&link.operand)?];
                 if is_comparison(link.operator) {
                     binder.collate_operands(&[written, &link.operand], &mut operands)?;
+                    binder.with_numbers_for_booleans(&mut operands);
                 }
                 let [one, other] = operands;
                 left = binder.operator(link.operator, one, other, link)?;

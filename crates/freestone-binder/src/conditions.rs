@@ -1,8 +1,9 @@
 //! Conditions: IS, LIKE, BETWEEN, IN with a list, CASE, and COLLATE around what is compared.
 
+use arrow_schema::DataType;
 use datafusion_common::ScalarValue;
 use datafusion_expr::expr::InList;
-use datafusion_expr::{Between, Case, Expr, Like};
+use datafusion_expr::{Between, Case, Cast, Expr, ExprSchemable, Like};
 use freestone_sql::Span;
 use freestone_sql::tree::{self, BinaryOperator, ExprKind, InSet, IsTest, LikeOperator, ObjectName, Quantity};
 
@@ -11,6 +12,7 @@ use crate::error::{At, Result, invalid};
 use crate::expressions::text;
 use crate::patterns;
 use crate::scopes::Scope;
+use crate::types::{is_quoted, is_text};
 
 impl Binder<'_> {
     /// `a IS [NOT] NULL`, and the tests of truth.
@@ -122,6 +124,7 @@ impl Binder<'_> {
     ) -> Result<Expr> {
         let mut values = [self.expression(operand)?, self.expression(low)?, self.expression(high)?];
         self.collate_operands(&[operand, low, high], &mut values)?;
+        self.with_numbers_for_booleans(&mut values);
         let [value, low, high] = values;
         let within = |low: &Expr, high: &Expr, negated| {
             let (low, high) = (Box::new(low.clone()), Box::new(high.clone()));
@@ -147,6 +150,7 @@ impl Binder<'_> {
                 all.extend(self.expressions(values)?);
                 let written: Vec<&tree::Expr> = std::iter::once(operand).chain(values).collect();
                 self.collate_operands(&written, &mut all)?;
+                self.with_numbers_for_booleans(&mut all);
                 let mut all = all.into_iter();
                 let value = Box::new(all.next().unwrap_or_default());
                 Ok(Expr::InList(InList::new(value, all.collect(), negated)))
@@ -192,6 +196,25 @@ impl Binder<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Values that are compared: booleans among numbers are 0 and 1, and texts of columns among booleans are read as such, as in
+    /// DuckDB.
+    pub fn with_numbers_for_booleans(&self, values: &mut [Expr]) {
+        let schema = self.schema();
+        let types: Vec<Option<DataType>> = values.iter().map(|value| value.get_type(&schema).ok()).collect();
+        if !types.contains(&Some(DataType::Boolean)) {
+            return;
+        }
+        let has_numbers = types.iter().flatten().any(DataType::is_numeric);
+        for (value, kind) in values.iter_mut().zip(types) {
+            let to = match kind {
+                Some(DataType::Boolean) if has_numbers => DataType::Int64,
+                Some(text) if is_text(&text) && !has_numbers && !is_quoted(value) => DataType::Boolean,
+                _ => continue,
+            };
+            *value = Expr::Cast(Cast::new(Box::new(std::mem::take(value)), to));
+        }
     }
 
     /// A value that is compared, such as a key of ORDER BY, by its collation.

@@ -2,6 +2,7 @@
 //!
 //! `a ASOF JOIN b ON a.k = b.k AND a.t >= b.t` joins each row of `a` with the last row of `b` that is not after it. LEAD
 //! gives for each row of `b` the next `t` with the same `k`, and the condition says that `a.t` is before this next value.
+//! Further conditions on `b` alone choose the rows among which the last one is found; others are tested with that row.
 //! POSITIONAL JOIN numbers the rows of both sides and is a FULL JOIN by these numbers.
 
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -23,14 +24,18 @@ struct Condition {
     left: Expr,
     operator: Operator,
     right: Expr,
+    /// Conditions on the right side alone.
+    of_right: Vec<Expr>,
+    /// All other conditions.
+    rest: Vec<Expr>,
 }
 
 impl Condition {
-    /// The equalities and the inequality.
+    /// All conditions.
     fn whole(self) -> Expr {
-        let Condition { equal, left, operator, right } = self;
+        let Condition { equal, left, operator, right, of_right, rest } = self;
         let equal = equal.into_iter().map(|(left, right)| plain(Operator::Eq, left, right));
-        conjunction(equal.chain([plain(operator, left, right)])).unwrap_or_default()
+        conjunction(equal.chain([plain(operator, left, right)]).chain(of_right).chain(rest)).unwrap_or_default()
     }
 }
 
@@ -71,7 +76,7 @@ impl Binder<'_> {
             return Err(invalid(span, "ASOF stands before JOIN, LEFT, RIGHT, FULL, SEMI and ANTI JOIN only"));
         }
         let merged = self.merged(&left, &right, &join.condition, span)?;
-        let condition = match &join.condition {
+        let mut condition = match &join.condition {
             JoinCondition::On(condition) => {
                 let scope = joined_scope(&left, &right, span)?;
                 let (value, _) = self.within(scope, |binder| binder.expression(condition))?;
@@ -81,13 +86,24 @@ impl Binder<'_> {
                 let mut equal: Vec<(Expr, Expr)> =
                     merged.iter().map(|one| (one.left.value.clone(), one.right.value.clone())).collect();
                 let Some((left, right)) = equal.pop() else { return Err(no_inequality(span)) };
-                Condition { equal, left, operator: Operator::GtEq, right }
+                Condition { equal, left, operator: Operator::GtEq, right, of_right: vec![], rest: vec![] }
             }
             _ => return Err(no_inequality(span)),
         };
         if is_existence {
+            if condition.rest.iter().any(|one| sides(one, &left) == [true, true]) {
+                return Err(invalid(span, "an ASOF SEMI or ANTI JOIN has no other conditions on both tables"));
+            }
             // Where there is a nearest row, there is one.
             return self.joined(left, right, join.kind, Some(condition.whole()), merged, span);
+        }
+        let mut right = right;
+        if let Some(chosen) = conjunction(std::mem::take(&mut condition.of_right)) {
+            if matches!(join.kind, JoinKind::Right | JoinKind::Full) {
+                return Err(invalid(span, "an ASOF RIGHT or FULL JOIN has no conditions on the right table alone")
+                    .with_hint("put them in a subquery"));
+            }
+            right.plan = plans::filter(right.plan, chosen).at(span)?;
         }
         let descending = matches!(condition.operator, Operator::Lt | Operator::LtEq);
         let order = SortOrder { descending: Some(descending), nulls_first: Some(false) };
@@ -103,7 +119,7 @@ impl Binder<'_> {
 
 /// The condition of the join in place of an ASOF JOIN.
 fn matching(condition: Condition, next: Expr) -> Expr {
-    let Condition { equal, left, operator, right } = condition;
+    let Condition { equal, left, operator, right, rest, .. } = condition;
     let equal = equal.into_iter().map(|(left, right)| plain(Operator::Eq, left, right));
     let negated = match operator {
         Operator::GtEq => Operator::Lt,
@@ -114,26 +130,30 @@ fn matching(condition: Condition, next: Expr) -> Expr {
     let after = plain(operator, left.clone(), right);
     let is_last = Expr::IsNull(Box::new(next.clone()));
     let bounds = plain(Operator::Or, is_last, plain(negated, left, next));
-    conjunction(equal.chain([after, bounds])).unwrap_or_default()
+    conjunction(equal.chain([after, bounds]).chain(rest)).unwrap_or_default()
 }
 
-/// Divides a condition into equalities and the one inequality.
+/// Divides a condition into equalities, the one inequality, and others.
 fn parts(condition: &Expr, left: &From, span: Span) -> Result<Condition> {
     let (mut equal, mut inequality) = (vec![], None);
+    let (mut of_right, mut rest) = (vec![], vec![]);
     for conjunct in split_conjunction(condition) {
-        let wrong = || {
-            invalid(
-                span,
-                "an ASOF JOIN is ON equalities and one inequality of both tables, and this condition is neither",
-            )
-            .with_hint("put other conditions in WHERE, or in a subquery")
+        let mut other_condition = || match sides(conjunct, left) {
+            [false, true] => of_right.push(conjunct.clone()),
+            _ => rest.push(conjunct.clone()),
         };
-        let Expr::BinaryExpr(binary) = conjunct else { return Err(wrong()) };
+        let Expr::BinaryExpr(binary) = conjunct else {
+            other_condition();
+            continue;
+        };
         let (one, other) = (binary.left.as_ref().clone(), binary.right.as_ref().clone());
-        let (one, other, is_swapped) = match (is_left(&one, left), is_left(&other, left)) {
-            (Some(true), Some(false)) => (one, other, false),
-            (Some(false), Some(true)) => (other, one, true),
-            _ => return Err(wrong()),
+        let (one, other, is_swapped) = match (sides(&one, left), sides(&other, left)) {
+            ([true, false], [false, true]) => (one, other, false),
+            ([false, true], [true, false]) => (other, one, true),
+            _ => {
+                other_condition();
+                continue;
+            }
         };
         let operator = match (binary.op, is_swapped) {
             (Operator::Eq, _) => {
@@ -145,14 +165,17 @@ fn parts(condition: &Expr, left: &From, span: Span) -> Result<Condition> {
             (Operator::GtEq, true) => Operator::LtEq,
             (Operator::Lt, true) => Operator::Gt,
             (Operator::LtEq, true) => Operator::GtEq,
-            _ => return Err(wrong()),
+            _ => {
+                other_condition();
+                continue;
+            }
         };
         if inequality.replace((one, operator, other)).is_some() {
             return Err(invalid(span, "an ASOF JOIN has one inequality"));
         }
     }
     let Some((left, operator, right)) = inequality else { return Err(no_inequality(span)) };
-    Ok(Condition { equal, left, operator, right })
+    Ok(Condition { equal, left, operator, right, of_right, rest })
 }
 
 fn no_inequality(span: Span) -> Box<crate::BindError> {
@@ -160,19 +183,17 @@ fn no_inequality(span: Span) -> Box<crate::BindError> {
         .with_hint("a ASOF JOIN b ON a.k = b.k AND a.t >= b.t")
 }
 
-/// Whether a value reads the left side only (true) or the right side only (false).
-fn is_left(value: &Expr, left: &From) -> Option<bool> {
+/// Whether a value reads the left side, and whether it reads the right side.
+fn sides(value: &Expr, left: &From) -> [bool; 2] {
     let schema = left.plan.schema();
-    let (mut in_left, mut in_right) = (false, false);
-    value
-        .apply(|part| {
-            if let Expr::Column(column) = part {
-                let is_own = schema.has_column(column);
-                in_left |= is_own;
-                in_right |= !is_own;
-            }
-            Ok(TreeNodeRecursion::Continue)
-        })
-        .ok()?;
-    (in_left != in_right).then_some(in_left)
+    let mut found = [false, false];
+    // The closure does not fail.
+    let _ = value.apply(|part| {
+        if let Expr::Column(column) = part {
+            let is_own = schema.has_column(column);
+            found = [found[0] || is_own, found[1] || !is_own];
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    found
 }

@@ -30,6 +30,8 @@ pub(crate) struct Relation {
     pub is_function: bool,
     /// Another name of that column.
     pub other_name: Option<&'static str>,
+    /// Whether it is VALUES without names of columns, which are also called `col0`, `col1`, …, as in DuckDB.
+    pub is_values: bool,
     /// The columns of its primary key.
     pub key: Vec<Column>,
 }
@@ -144,7 +146,10 @@ impl Scope {
         let places = matching(self.star.iter().map(|entry| entry.name.as_str()), name);
         let values: Vec<&Entry> = places.iter().filter_map(|at| self.star.get(*at)).collect();
         match values.as_slice() {
-            [] => self.function(name),
+            [] => match self.function(name) {
+                Found::Nothing => self.values(name),
+                found => found,
+            },
             [one] => Found::Column(one.value.clone(), 1),
             [first, rest @ ..] if rest.iter().all(|other| other.value == first.value) => {
                 Found::Column(first.value.clone(), 1)
@@ -162,6 +167,16 @@ impl Scope {
         match (named.next().and_then(|relation| relation.columns.first()), named.next()) {
             (Some((_, column)), None) => Found::Column(Expr::Column(column.clone()), 1),
             _ => Found::Nothing,
+        }
+    }
+
+    /// A column of VALUES by DuckDB's name.
+    fn values(&self, name: (&str, bool)) -> Found {
+        let found: Vec<Expr> = self.relations.iter().filter_map(|relation| relation.value(name)).collect();
+        match found.as_slice() {
+            [] => Found::Nothing,
+            [only] => Found::Column(only.clone(), 1),
+            several => Found::Several(vec![name.0.to_owned(); several.len()]),
         }
     }
 
@@ -234,6 +249,12 @@ impl Relation {
         matches!((self.columns.get(at), self.columns.get(of)), (Some((_, one)), Some((_, other))) if one == other)
     }
 
+    /// The column of VALUES with the name `col0`, `col1`, ….
+    fn value(&self, (name, _): (&str, bool)) -> Option<Expr> {
+        let at = name.strip_prefix("col").filter(|_| self.is_values)?.parse::<usize>().ok()?;
+        self.columns.get(at).map(|(_, column)| Expr::Column(column.clone()))
+    }
+
     /// The column of a name.
     fn column(&self, name: (&str, bool)) -> Found {
         let places = matching(self.columns.iter().map(|(own, _)| own.as_str()), name);
@@ -241,7 +262,7 @@ impl Relation {
             [] if self.is_function && self.is_named(name) => {
                 self.columns.first().map_or(Found::Nothing, |(_, column)| Found::Column(column.clone().into(), 1))
             }
-            [] => Found::Nothing,
+            [] => self.value(name).map_or(Found::Nothing, |value| Found::Column(value, 1)),
             [only] => match self.columns.get(*only) {
                 Some((_, column)) => Found::Column(Expr::Column(column.clone()), 1),
                 None => Found::Nothing,

@@ -87,6 +87,10 @@ impl Binder<'_> {
     fn block(&mut self, select: &Select, order_by: Option<&OrderBy>) -> Result<Block> {
         self.define_windows(&select.windows)?;
         let mut block = Block { items: self.items(&select.items)?, ..Block::default() };
+        if let (true, Some(first)) = (block.items.is_empty(), select.items.first()) {
+            return Err(invalid(first.value.span, "SELECT has no column left")
+                .with_hint("every column is excluded, or none has such a name"));
+        }
         block.condition = self.clause(select.condition.as_ref())?;
         if let Some(condition) = &block.condition {
             without_aggregates(condition, "WHERE", select.condition.as_ref().map_or(select.span, |one| one.span))?;
@@ -131,7 +135,7 @@ impl Binder<'_> {
         let mut items = vec![];
         for item in written {
             if let ExprKind::Star(star) = &item.value.kind {
-                items.extend(self.star(star, item.value.span)?);
+                items.extend(self.star_item(star, item.alias.as_ref(), item.value.span)?);
                 continue;
             }
             if let Some(copies) = self.copies(&item.value, item.alias.as_ref())? {
@@ -243,9 +247,7 @@ fn projected(plan: LogicalPlan, block: Block, span: Span) -> Result<Rows> {
     let names: Vec<String> = items.iter().map(|item| item.name.clone()).collect();
     let width = items.len();
     if !distinct_on.is_empty() {
-        let values = named(items.iter().map(|item| (item.value.clone(), item.name.as_str())).collect());
-        let order = (!order.is_empty()).then_some(order);
-        let plan = LogicalPlanBuilder::from(plan).distinct_on(distinct_on, values, order).at(span)?.build().at(span)?;
+        let plan = first_of_each(plan, &items, distinct_on, order).at(span)?;
         return Ok(Rows { plan, names });
     }
     // Where each key of the order is: a column of the result, or one behind them.
@@ -283,6 +285,36 @@ fn projected(plan: LogicalPlan, block: Block, span: Span) -> Result<Rows> {
         plan = plans::project(plan, own).at(span)?;
     }
     Ok(Rows { plan, names })
+}
+
+/// The first row for each key of DISTINCT ON, in the order of the query, which says what is first.
+fn first_of_each(
+    plan: LogicalPlan,
+    items: &[Item],
+    keys: Vec<Expr>,
+    order: Vec<SortExpr>,
+) -> datafusion_common::Result<LogicalPlan> {
+    let values = items.iter().map(|item| (item.value.clone(), item.name.as_str()));
+    let begins_with_keys = order.len() >= keys.len() && order.iter().zip(&keys).all(|(sort, key)| sort.expr == *key);
+    if order.is_empty() || begins_with_keys {
+        let order = (!order.is_empty()).then_some(order);
+        return LogicalPlanBuilder::from(plan).distinct_on(keys, named(values.collect()), order)?.build();
+    }
+    // The rows of a key are in the order of the query, and the result is sorted again.
+    let hidden = order.iter().map(|sort| (sort.expr.clone(), "__order"));
+    let values = named(values.chain(hidden).collect());
+    let mut by_key: Vec<SortExpr> = keys.iter().map(|key| key.clone().sort(true, false)).collect();
+    for sort in &order {
+        // A value that is sorted by already orders nothing more.
+        if !by_key.iter().any(|known| known.expr == sort.expr) {
+            by_key.push(sort.clone());
+        }
+    }
+    let plan = LogicalPlanBuilder::from(plan).distinct_on(keys, values, Some(by_key))?.build()?;
+    let schema = plan.schema().clone();
+    let column = |at: usize| Expr::Column(plans::column(&schema, at));
+    let order = order.into_iter().enumerate().map(|(at, sort)| SortExpr { expr: column(items.len() + at), ..sort });
+    plans::project(sorted(plan, order.collect())?, (0..items.len()).map(column).collect())
 }
 
 /// Computes window functions, and replaces their calls by columns.

@@ -51,6 +51,17 @@ impl Binder<'_> {
         Ok(items)
     }
 
+    /// The columns of a star that is an item. `alias` has the groups of its pattern.
+    pub fn star_item(&mut self, star: &Star, alias: Option<&Name>, span: Span) -> Result<Vec<Item>> {
+        let mut items = self.star(star, span)?;
+        if let (Some(alias), Some(pattern)) = (alias, &star.like) {
+            for item in &mut items {
+                item.name = self.name_by_pattern(&pattern.pattern.value, &alias.text, &item.name, alias.span)?;
+            }
+        }
+        Ok(items)
+    }
+
     fn star_columns(&mut self, star: &Star, span: Span) -> Result<Vec<Starred>> {
         let scope = self.scope();
         let Some(qualifier) = &star.qualifier else {
@@ -132,7 +143,13 @@ impl Binder<'_> {
             let name = match alias {
                 None => name,
                 Some(alias) if !alias.text.contains('\\') => alias.text.clone(),
-                Some(alias) => self.name_by_pattern(argument, &alias.text, &name)?,
+                Some(alias) => {
+                    let pattern = match &argument.kind {
+                        ExprKind::Literal(Literal::Text(pattern)) => pattern.as_str(),
+                        _ => ".*",
+                    };
+                    self.name_by_pattern(pattern, &alias.text, &name, argument.span)?
+                }
             };
             items.push(Item { value: bound?, name });
         }
@@ -218,6 +235,12 @@ impl Binder<'_> {
     fn name_is_like(&mut self, name: &str, operator: LikeOperator, pattern: &str, span: Span) -> Result<bool> {
         let literal =
             |text: &str| Box::new(tree::Expr { kind: ExprKind::Literal(Literal::Text(text.to_owned())), span });
+        if operator == LikeOperator::SimilarTo {
+            // A regular expression for the whole name, as in DuckDB.
+            let (name, pattern, schema) = (text(name), text(&format!("^(?:{pattern})$")), self.schema());
+            let condition = self.world.functions.binary(BinaryOperator::Match, name, pattern, &schema).at(span)?;
+            return self.is_true(condition, span);
+        }
         let (operand, pattern) = (literal(name), literal(pattern));
         let kind = ExprKind::Like { operand, negated: false, operator, pattern, escape: None };
         let written = tree::Expr { kind, span };
@@ -226,12 +249,7 @@ impl Binder<'_> {
     }
 
     /// The alias of a column: `\0` is its name, and `\1` the first group of the pattern's match.
-    fn name_by_pattern(&mut self, argument: &tree::Expr, alias: &str, name: &str) -> Result<String> {
-        let span = argument.span;
-        let pattern = match &argument.kind {
-            ExprKind::Literal(Literal::Text(pattern)) => pattern.as_str(),
-            _ => ".*",
-        };
+    fn name_by_pattern(&mut self, pattern: &str, alias: &str, name: &str, span: Span) -> Result<String> {
         let arguments = vec![text(name), text(&format!("^.*?{pattern}.*$")), text(&alias.replace("\\0", name))];
         let replaced = self.scalar_call("regexp_replace", arguments, span)?;
         let value = self.world.functions.constant(replaced).at(span)?;

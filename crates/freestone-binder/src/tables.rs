@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion_common::{Column, TableReference};
 use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, SubqueryAlias};
 use freestone_sql::Span;
-use freestone_sql::tree::{ObjectName, Star, Table, TableAlias, TableKind};
+use freestone_sql::tree::{ObjectName, QueryBody, Star, Table, TableAlias, TableKind};
 
 use crate::binder::Binder;
 use crate::error::{At, Result, invalid, unknown};
@@ -80,7 +80,14 @@ impl Binder<'_> {
             }
             TableKind::Query { query, .. } => {
                 let rows = self.query(query)?;
-                self.relation(rows, alias, vec![], span)
+                let mut from = self.relation(rows, alias, vec![], span)?;
+                let is_named = alias.is_some_and(|alias| !alias.columns.is_empty());
+                if let (QueryBody::Values(_), false, Some(relation)) =
+                    (&query.body, is_named, from.relations.first_mut())
+                {
+                    relation.is_values = true;
+                }
+                Ok(from)
             }
             TableKind::Join { first, rest } => {
                 let from = self.joins(first, rest)?;

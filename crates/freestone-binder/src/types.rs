@@ -62,7 +62,7 @@ const NAMES: [(&[&str], DataType); 26] = [
     (&["decimal", "numeric", "dec"], DataType::Decimal128(38, 10)),
     (&["varchar", "text", "string", "char", "character", "nchar", "bpchar", "name", "nvarchar"], DataType::Utf8View),
     (&["date", "date32"], DataType::Date32),
-    (&["time"], DataType::Time64(TimeUnit::Nanosecond)),
+    (&["time", "time_ns"], DataType::Time64(TimeUnit::Nanosecond)),
     (&["timestamp", "datetime", "timestamp_us"], DataType::Timestamp(TimeUnit::Microsecond, None)),
     (&["timestamp_s"], DataType::Timestamp(TimeUnit::Second, None)),
     (&["timestamp_ms"], DataType::Timestamp(TimeUnit::Millisecond, None)),
@@ -75,7 +75,7 @@ const NAMES: [(&[&str], DataType); 26] = [
 ];
 
 /// Other names of types that need more than an Arrow type.
-const OTHERS: [&str; 12] = [
+const OTHERS: [&str; 13] = [
     "blob",
     "bytea",
     "binary",
@@ -84,6 +84,7 @@ const OTHERS: [&str; 12] = [
     "json",
     "jsonb",
     "timestamptz",
+    "timestamptz_ns",
     "timetz",
     "list",
     "bit",
@@ -167,6 +168,9 @@ impl Binder<'_> {
             "json" | "jsonb" => return Ok(SqlType::Json),
             "decimal" | "numeric" | "dec" if !modifiers.is_empty() => return decimal(modifiers, span),
             "timestamp" | "datetime" | "timestamptz" => return timestamp(name, modifiers, span),
+            "timestamptz_ns" if modifiers.is_empty() => {
+                return Ok(SqlType::Plain(DataType::Timestamp(TimeUnit::Nanosecond, Some("+00:00".into()))));
+            }
             "time" if !modifiers.is_empty() => {
                 return Ok(SqlType::Rounded(DataType::Time64(TimeUnit::Nanosecond), digits(name, modifiers, span)?));
             }
@@ -177,10 +181,7 @@ impl Binder<'_> {
             "timetz" | "bit" | "varbit" | "inet" | "cidr" => {
                 return normal_name(name, modifiers, span).map(SqlType::Normal);
             }
-            "union" | "variant" => {
-                return Err(invalid(span, format!("type {} is not available", name.to_uppercase()))
-                    .with_hint("write a STRUCT with a field for each type"));
-            }
+            "union" | "variant" | "bignum" | "varint" | "geometry" => return Err(missing_type(name, span)),
             _ => {}
         }
         let found = NAMES.iter().find(|(names, _)| names.contains(&name));
@@ -192,6 +193,16 @@ impl Binder<'_> {
             }
         }
     }
+}
+
+/// The refusal of a type of DuckDB that there is not, with what to write instead.
+fn missing_type(name: &str, span: Span) -> Box<BindError> {
+    let hint = match name {
+        "bignum" | "varint" => "write HUGEINT for whole numbers of up to 38 digits, DECIMAL(76,0) for up to 76",
+        "geometry" => "keep coordinates in columns or lists, or the text or bytes of a geometry as VARCHAR or BLOB",
+        _ => "write a STRUCT with a field for each type",
+    };
+    invalid(span, format!("type {} is not available", name.to_uppercase())).with_hint(hint)
 }
 
 fn missing(name: &ObjectName, span: Span) -> Box<BindError> {
@@ -325,6 +336,11 @@ pub(crate) fn common(types: &[(DataType, bool)]) -> Option<DataType> {
         [] if has_texts => Some(DataType::Utf8View),
         [] => Some(DataType::Null),
         [first, rest @ ..] if rest.iter().all(|other| other == first) => Some(first.clone()),
+        // Booleans among numbers are 0 and 1.
+        several if several.contains(&DataType::Boolean) && several.iter().any(DataType::is_numeric) => {
+            let others = types.iter().filter(|(data_type, _)| *data_type != DataType::Boolean);
+            common(&others.cloned().collect::<Vec<_>>())
+        }
         several if several.iter().any(DataType::is_floating) && several.iter().all(DataType::is_numeric) => {
             let is_single = several.iter().all(|one| *one == DataType::Float32 || is_small_integer(one));
             Some(if is_single { DataType::Float32 } else { DataType::Float64 })
@@ -340,7 +356,7 @@ fn is_small_integer(data_type: &DataType) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use DataType::{Decimal128, Float32, Float64, Int16, Int32, Int64, Null, Utf8, Utf8View};
+    use DataType::{Boolean, Decimal128, Float32, Float64, Int16, Int32, Int64, Null, Utf8, Utf8View};
 
     #[test]
     fn values_have_a_common_type() {
@@ -351,6 +367,8 @@ mod tests {
         assert_eq!(common(&typed(&[Int16, Float32])), Some(Float32));
         assert_eq!(common(&[(Int32, false), (Utf8, true)]), Some(Int32));
         assert_eq!(common(&[(Utf8, true), (Null, false)]), Some(Utf8View));
+        assert_eq!(common(&typed(&[Boolean, Int32])), Some(Int32));
+        assert_eq!(common(&typed(&[Boolean, Boolean])), Some(Boolean));
         assert_eq!(common(&[]), Some(Null));
     }
 }

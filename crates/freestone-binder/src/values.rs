@@ -60,6 +60,7 @@ fn needed(types: &[(DataType, bool)]) -> Option<DataType> {
     let typed = || types.iter().filter(|(kind, quoted)| !quoted && *kind != DataType::Null).map(|(kind, _)| kind);
     let has_quoted = types.iter().any(|(_, quoted)| *quoted);
     let is_mixed = has_quoted && typed().next().is_some() && !typed().any(is_text)
-        || typed().any(DataType::is_floating) && typed().any(|kind| !kind.is_floating());
+        || typed().any(DataType::is_floating) && typed().any(|kind| !kind.is_floating())
+        || typed().any(|kind| *kind == DataType::Boolean) && typed().any(DataType::is_numeric);
     if is_mixed { common(types) } else { None }
 }

@@ -27,6 +27,15 @@ impl Variables {
         self.0.lock().remove(&name.to_lowercase());
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
+    }
+
+    /// The value of a variable that is set.
+    pub fn known(&self, name: &str) -> Option<ScalarValue> {
+        self.0.lock().get(&name.to_lowercase()).cloned()
+    }
+
     fn get(&self, name: &str) -> ScalarValue {
         self.0.lock().get(&name.to_lowercase()).cloned().unwrap_or(ScalarValue::Null)
     }

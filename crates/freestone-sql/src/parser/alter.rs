@@ -2,6 +2,7 @@
 
 use super::{Parsed, Parser};
 use crate::keyword::Keyword as K;
+use crate::lexer::Op;
 use crate::tree::{AlterAction, AlterKind, AlterTable, Name, RenameView, StatementKind};
 
 impl Parser<'_> {
@@ -67,6 +68,10 @@ impl Parser<'_> {
         }
         self.accept(K::COLUMN);
         let if_not_exists = self.if_not_exists();
+        if self.is_name_at(0) && self.is_op_at(1, Op::Dot) {
+            let path = self.field_path()?;
+            return Ok(AlterKind::AddField { if_not_exists, path, data_type: self.data_type()? });
+        }
         let column = self.column_definition()?;
         self.require_type(&column)?;
         if self.is(K::FIRST) {
@@ -97,8 +102,20 @@ impl Parser<'_> {
         }
         self.accept(K::COLUMN);
         let if_exists = self.if_exists();
+        if self.is_name_at(0) && self.is_op_at(1, Op::Dot) {
+            return Ok(AlterKind::DropField { if_exists, path: self.field_path()? });
+        }
         let name = self.name("a column")?;
         Ok(AlterKind::DropColumn { if_exists, name, cascade: self.cascade() })
+    }
+
+    /// A column and the fields in it: `s.a.b`.
+    fn field_path(&mut self) -> Parsed<Vec<Name>> {
+        let mut path = vec![self.name("a column")?];
+        while self.accept_op(Op::Dot) {
+            path.push(self.label("a field")?);
+        }
+        Ok(path)
     }
 
     /// CASCADE (true), RESTRICT or nothing.
@@ -115,6 +132,9 @@ impl Parser<'_> {
             return Ok(AlterKind::RenameConstraint { name, to: self.new_name()? });
         }
         self.accept(K::COLUMN);
+        if self.is_name_at(0) && self.is_op_at(1, Op::Dot) {
+            return Ok(AlterKind::RenameField { path: self.field_path()?, to: self.new_name()? });
+        }
         let name = self.name("a column")?;
         Ok(AlterKind::RenameColumn { name, to: self.new_name()? })
     }

@@ -98,7 +98,11 @@ impl Parser<'_> {
             return Ok(SelectItem { value: self.expression()?, alias: Some(name) });
         }
         let value = self.star_or_expression()?;
-        let alias = if matches!(value.kind, ExprKind::Star(_)) { None } else { self.optional_label()? };
+        let alias = match &value.kind {
+            // `* SIMILAR TO 'a(.*)' AS '\1'`: the names by the groups of the pattern.
+            ExprKind::Star(star) if !(star.is_similar() && self.is(K::AS)) => None,
+            _ => self.optional_label()?,
+        };
         Ok(SelectItem { value, alias })
     }
 

@@ -107,6 +107,15 @@ impl Display for AlterTable {
     }
 }
 
+/// The names of a column and of the fields in it.
+struct Path<'a>(&'a [Name]);
+
+impl Display for Path<'_> {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        self.0.iter().enumerate().try_for_each(|(at, name)| write!(f, "{}{name}", when(at > 0, ".")))
+    }
+}
+
 impl Display for AlterAction {
     fn fmt(&self, f: &mut Formatter) -> Result {
         let if_exists = |if_exists: bool| when(if_exists, "IF EXISTS ");
@@ -118,6 +127,11 @@ impl Display for AlterAction {
             AlterKind::DropColumn { if_exists: is, name, cascade: all } => {
                 write!(f, "DROP COLUMN {}{name}{}", if_exists(*is), cascade(*all))
             }
+            AlterKind::AddField { if_not_exists, path, data_type } => {
+                write!(f, "ADD COLUMN {}{} {data_type}", when(*if_not_exists, "IF NOT EXISTS "), Path(path))
+            }
+            AlterKind::DropField { if_exists: is, path } => write!(f, "DROP COLUMN {}{}", if_exists(*is), Path(path)),
+            AlterKind::RenameField { path, to } => write!(f, "RENAME COLUMN {} TO {to}", Path(path)),
             AlterKind::RenameColumn { name, to } => write!(f, "RENAME COLUMN {name} TO {to}"),
             AlterKind::RenameTable { to } => write!(f, "RENAME TO {to}"),
             AlterKind::SetType { column, data_type, using } => {

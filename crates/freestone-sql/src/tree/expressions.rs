@@ -229,6 +229,13 @@ pub struct Star {
     pub like: Option<StarPattern>,
 }
 
+impl Star {
+    /// Whether `SIMILAR TO` chooses its columns, whose groups can be in their names.
+    pub fn is_similar(&self) -> bool {
+        self.like.as_ref().is_some_and(|pattern| !pattern.negated && pattern.operator == LikeOperator::SimilarTo)
+    }
+}
+
 /// `[NOT] LIKE 'pattern'` behind a star.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StarPattern {

@@ -176,20 +176,76 @@ pub struct AlterAction {
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs)]
 pub enum AlterKind {
-    AddColumn { if_not_exists: bool, column: ColumnDefinition },
-    DropColumn { if_exists: bool, name: Name, cascade: bool },
-    RenameColumn { name: Name, to: Name },
-    RenameTable { to: Name },
-    SetType { column: Name, data_type: Type, using: Option<Box<Expr>> },
-    SetDefault { column: Name, value: Box<Expr> },
-    DropDefault { column: Name },
-    SetNotNull { column: Name },
-    DropNotNull { column: Name },
-    AddIdentity { column: Name, identity: Identity },
+    AddColumn {
+        if_not_exists: bool,
+        column: ColumnDefinition,
+    },
+    DropColumn {
+        if_exists: bool,
+        name: Name,
+        cascade: bool,
+    },
+    RenameColumn {
+        name: Name,
+        to: Name,
+    },
+    /// Of a struct: the path begins with a column.
+    AddField {
+        if_not_exists: bool,
+        path: Vec<Name>,
+        data_type: Type,
+    },
+    DropField {
+        if_exists: bool,
+        path: Vec<Name>,
+    },
+    RenameField {
+        path: Vec<Name>,
+        to: Name,
+    },
+    RenameTable {
+        to: Name,
+    },
+    SetType {
+        column: Name,
+        data_type: Type,
+        using: Option<Box<Expr>>,
+    },
+    SetDefault {
+        column: Name,
+        value: Box<Expr>,
+    },
+    DropDefault {
+        column: Name,
+    },
+    SetNotNull {
+        column: Name,
+    },
+    DropNotNull {
+        column: Name,
+    },
+    AddIdentity {
+        column: Name,
+        identity: Identity,
+    },
     AddConstraint(TableConstraint),
-    DropConstraint { if_exists: bool, name: Name, cascade: bool },
-    RenameConstraint { name: Name, to: Name },
+    DropConstraint {
+        if_exists: bool,
+        name: Name,
+        cascade: bool,
+    },
+    RenameConstraint {
+        name: Name,
+        to: Name,
+    },
     SetDesign(Vec<OptionItem>),
-    AddCopy { name: Name, columns: Vec<Name>, options: Vec<OptionItem> },
-    DropCopy { if_exists: bool, name: Name },
+    AddCopy {
+        name: Name,
+        columns: Vec<Name>,
+        options: Vec<OptionItem>,
+    },
+    DropCopy {
+        if_exists: bool,
+        name: Name,
+    },
 }

@@ -234,7 +234,7 @@ impl Source<'_> {
     }
 
     fn alter(&mut self) -> AlterKind {
-        match self.choose(8) {
+        match self.choose(11) {
             0 => AlterKind::AddColumn { if_not_exists: self.flag(), column: self.column() },
             1 => AlterKind::DropColumn { if_exists: self.flag(), name: self.name(), cascade: self.flag() },
             2 => AlterKind::RenameColumn { name: self.name(), to: self.name() },
@@ -250,6 +250,13 @@ impl Source<'_> {
                 columns: self.some(0, Self::name),
                 options: self.some(0, Self::option),
             },
+            7 => AlterKind::AddField {
+                if_not_exists: self.flag(),
+                path: self.some(2, Self::name),
+                data_type: self.data_type(1),
+            },
+            8 => AlterKind::DropField { if_exists: self.flag(), path: self.some(2, Self::name) },
+            9 => AlterKind::RenameField { path: self.some(2, Self::name), to: self.name() },
             _ => AlterKind::SetDesign(self.some(1, Self::option)),
         }
     }

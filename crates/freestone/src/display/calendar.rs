@@ -40,7 +40,10 @@ pub(super) fn append(array: &dyn Array, row: usize, text: &mut String) -> bool {
         DataType::Date32 => {
             let days = array.as_primitive::<Date32Type>().value(row);
             let is_end = [i32::MAX, -i32::MAX, i32::MIN].contains(&days);
-            if is_end { append_infinity(days > 0, text) } else { append_date(days.into(), text) }
+            match is_end {
+                true => append_infinity(days > 0, text),
+                false => _ = append_date(days.into(), text),
+            }
         }
         DataType::Date64 => append_timestamp(array.as_primitive::<Date64Type>().value(row), 1000, 3, false, text),
         DataType::Timestamp(unit, zone) => {
@@ -73,19 +76,18 @@ fn append_infinity(positive: bool, text: &mut String) {
     text.push_str(if positive { "infinity" } else { "-infinity" });
 }
 
-/// A timestamp in the given unit. One with a zone is written in UTC. Before year 1, it is written as in PostgreSQL.
+/// A timestamp in the given unit. One with a zone is written in UTC. Before year 1, it is written as in DuckDB.
 fn append_timestamp(value: i64, per_second: i64, digits: usize, has_zone: bool, text: &mut String) {
     if [i64::MAX, -i64::MAX, i64::MIN].contains(&value) {
         return append_infinity(value > 0, text);
     }
     let day = DAY_SECONDS * per_second;
-    let era = append_day(value.div_euclid(day), text);
-    text.push(if era.is_empty() { 'T' } else { ' ' });
+    let is_before_christ = append_date(value.div_euclid(day), text);
+    text.push(if is_before_christ { ' ' } else { 'T' });
     append_clock(value.rem_euclid(day), per_second, digits, text);
     if has_zone {
         text.push('Z');
     }
-    text.push_str(era);
 }
 
 /// A time of day, also from 24:00:00 on.
@@ -100,18 +102,14 @@ fn append_clock(value: i64, per_second: i64, digits: usize, text: &mut String) {
     }
 }
 
-fn append_date(days: i64, text: &mut String) {
-    let era = append_day(days, text);
-    text.push_str(era);
-}
-
-/// Appends a day of the Gregorian calendar, and returns what follows it, and its time of day, before the year 1.
-fn append_day(days: i64, text: &mut String) -> &'static str {
+/// Appends a day of the Gregorian calendar, and returns whether it is before the year 1.
+fn append_date(days: i64, text: &mut String) -> bool {
     let Civil { year, month, day } = civil(days);
-    let (year, era) = if year > 0 { (year, "") } else { (1 - year, " BC") };
-    let sign = if year > 9999 && era.is_empty() { "+" } else { "" };
-    let _ = write!(text, "{sign}{year:04}-{month:02}-{day:02}");
-    era
+    let is_before_christ = year <= 0;
+    let (year, era) = if is_before_christ { (1 - year, " (BC)") } else { (year, "") };
+    let sign = if year > 9999 && !is_before_christ { "+" } else { "" };
+    let _ = write!(text, "{sign}{year:04}-{month:02}-{day:02}{era}");
+    is_before_christ
 }
 
 #[cfg(test)]
@@ -143,8 +141,8 @@ mod tests {
             "1970-01-01",
             "+12345-12-18",
             "+5881580-07-10",
-            "0045-03-05 BC",
-            "5877642-06-25 BC",
+            "0045-03-05 (BC)",
+            "5877642-06-25 (BC)",
         ];
         check(Arc::new(Date32Array::from(days)), &texts);
         let micros = vec![i64::MAX, i64::MIN, i64::MAX - 1, 0, -62_135_596_800_000_001];
@@ -153,7 +151,7 @@ mod tests {
             "-infinity",
             "+294247-01-10T04:00:54.775806",
             "1970-01-01T00:00:00",
-            "0001-12-31 23:59:59.999999 BC",
+            "0001-12-31 (BC) 23:59:59.999999",
         ];
         check(Arc::new(TimestampMicrosecondArray::from(micros)), &texts);
         let far = TimestampSecondArray::from(vec![i64::MAX - 1]).with_timezone("+00:00");

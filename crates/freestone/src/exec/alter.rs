@@ -24,6 +24,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exact::integer_digits;
 use crate::exec::constraints::Constraints;
 use crate::exec::sequences::{self, Generated};
+use crate::exec::struct_fields::{self, FieldChange};
 use crate::exec::view_columns::Views;
 use crate::exec::write::WriteContext;
 use crate::exec::{column_types, ddl, defaults, dml, dropping, generated_columns, renames, row_checks};
@@ -189,6 +190,9 @@ fn keeps_columns(action: &AlterKind) -> bool {
     match action {
         AlterKind::DropColumn { .. }
         | AlterKind::RenameColumn { .. }
+        | AlterKind::AddField { .. }
+        | AlterKind::DropField { .. }
+        | AlterKind::RenameField { .. }
         | AlterKind::RenameTable { .. }
         | AlterKind::SetType { .. } => false,
         AlterKind::AddColumn { .. }
@@ -223,6 +227,15 @@ impl Alteration<'_> {
             AlterKind::AddColumn { if_not_exists, column } => self.add(column, *if_not_exists),
             AlterKind::DropColumn { if_exists, name, cascade } => self.drop(&name.text, *if_exists, *cascade),
             AlterKind::RenameColumn { name, to } => self.rename(&name.text, &to.text),
+            AlterKind::AddField { if_not_exists, path, data_type } => {
+                let scope = Scope::new(self.transaction.snapshot());
+                let data_type = column_types::changed(self.context, &scope, ("the field", data_type), self.text)?;
+                self.change_field(path, &FieldChange::Add { data_type, if_not_exists: *if_not_exists })
+            }
+            AlterKind::DropField { if_exists, path } => {
+                self.change_field(path, &FieldChange::Drop { if_exists: *if_exists })
+            }
+            AlterKind::RenameField { path, to } => self.change_field(path, &FieldChange::Rename(&to.text)),
             AlterKind::RenameTable { to } => self.rename_table(&to.text),
             AlterKind::SetType { column, data_type, using } => self.set_type(&column.text, data_type, using.as_deref()),
             AlterKind::SetDefault { column, value } => self.set_default(&column.text, value),
@@ -589,6 +602,22 @@ impl Alteration<'_> {
                 self.compute(column, &schema.columns[at], to, &sql)
             }
         }
+    }
+
+    /// Changes a field of a struct. The path begins with the column.
+    fn change_field(&mut self, path: &[Name], change: &FieldChange) -> Result<()> {
+        let [column, fields @ ..] = path else { return Err(Error::invalid("a field is in a column")) };
+        let (schema, column) = (self.schema()?, column.text.as_str());
+        let at = self.position(&schema, column)?;
+        let fields: Vec<&str> = fields.iter().map(|name| name.text.as_str()).collect();
+        let old = &schema.columns[at];
+        let changed = struct_fields::changed(&old.data_type, &quote(column), &fields, change)?;
+        let Some((to, value)) = changed else { return Ok(()) };
+        if schema.default_of(at).is_some() {
+            let message = format!("the DEFAULT of column {column} is a struct with its present fields");
+            return Err(Error::invalid(message).with_hint(format!("ALTER COLUMN {column} DROP DEFAULT first")));
+        }
+        self.compute(column, old, to, &format!("SELECT {value} FROM {}", quote(TARGET)))
     }
 
     fn set_not_null(&mut self, at: usize, column: &str) -> Result<()> {

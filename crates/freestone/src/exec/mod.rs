@@ -30,6 +30,7 @@ pub(crate) mod row_queries;
 pub(crate) mod sequences;
 pub(crate) mod stored;
 pub(crate) mod stored_values;
+mod struct_fields;
 pub(crate) mod upsert;
 mod view_columns;
 pub(crate) mod with_writes;

@@ -9,12 +9,14 @@ use crate::distinct_names::different_names;
 
 /// Distinct names for the columns of a file. `normalizes`: names of the header become identifiers.
 pub(super) fn column_names(first: &[Option<String>], header: bool, normalizes: bool) -> Vec<String> {
+    // As in DuckDB, with as many digits as the last one has: `column00` to `column11`.
+    let digits = first.len().saturating_sub(1).to_string().len();
     let given = |(index, name): (usize, &Option<String>)| {
         let given = name.as_deref().map(str::trim).filter(|name| header && !name.is_empty());
         match given {
             Some(name) if normalizes => identifier(name),
             Some(name) => name.to_string(),
-            None => format!("column{}", index + 1),
+            None => format!("column{index:0digits$}"),
         }
     };
     different_names(first.iter().enumerate().map(given))
@@ -149,7 +151,7 @@ mod tests {
         let names = |given: &[&str]| different_names(given.iter().map(|name| name.to_string()));
         assert_eq!(names(&["a", "a", "a_1", "b", "a"]), ["a", "a_2", "a_1", "b", "a_3"]);
         let header = [Some("A b".to_string()), None, Some("a B".to_string())];
-        assert_eq!(column_names(&header, true, true), ["a_b", "column2", "a_b_1"]);
-        assert_eq!(column_names(&header, false, true), ["column1", "column2", "column3"]);
+        assert_eq!(column_names(&header, true, true), ["a_b", "column1", "a_b_1"]);
+        assert_eq!(column_names(&header, false, true), ["column0", "column1", "column2"]);
     }
 }

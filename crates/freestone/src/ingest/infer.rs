@@ -29,7 +29,7 @@ const PROBE_BYTES: usize = 64 << 10;
 #[derive(Debug, Clone)]
 pub(crate) struct CsvFile {
     pub layout: CsvLayout,
-    /// The distinct names of the columns: from the header, or `column1`, ….
+    /// The distinct names of the columns: from the header, or `column0`, ….
     pub names: Vec<String>,
     /// The types that the values of each column have.
     pub kinds: Vec<Kinds>,
@@ -37,7 +37,7 @@ pub(crate) struct CsvFile {
     pub row_bytes: usize,
 }
 
-/// The schema of a CSV file: names from its header (else `column1`, …), types from its first rows and from probes
+/// The schema of a CSV file: names from its header (else `column0`, …), types from its first rows and from probes
 /// through the rest of it. All columns may be NULL.
 pub(super) fn csv_schema(path: &Path, options: &IngestOptions) -> Result<SchemaRef, IngestError> {
     let file = csv_file(path, options, HEAD_BYTES)?;

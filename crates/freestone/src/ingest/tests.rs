@@ -273,13 +273,13 @@ fn csv_inference() {
             "id BIGINT, f DOUBLE, d DATE, ts TIMESTAMP, tz TIMESTAMP WITH TIME ZONE, ti TIME, b BOOLEAN, s VARCHAR, n VARCHAR",
         ),
     );
-    check("1,x\n2,y\n", Ok("column1 BIGINT, column2 VARCHAR"));
+    check("1,x\n2,y\n", Ok("column0 BIGINT, column1 VARCHAR"));
     check("a,b\nc,d\n", Ok("a VARCHAR, b VARCHAR"));
     check("a,A,\n1,2,3\n", Ok("a BIGINT, A BIGINT, column3 BIGINT"));
     check("zip,big\n01234,12345678901234567890\n", Ok("zip VARCHAR, big VARCHAR"));
     check("", Err(": the file is empty: it has neither a header nor rows"));
     check("a,\"b", Err(", line 1: a quote opened here is never closed"));
-    assert_eq!(infer(&file("t.tbl", "1|x|\n2|y|\n")), Ok("column1 BIGINT, column2 VARCHAR".into()));
+    assert_eq!(infer(&file("t.tbl", "1|x|\n2|y|\n")), Ok("column0 BIGINT, column1 VARCHAR".into()));
     assert_eq!(infer(&file("t.txt", "1\n")), Err("t.txt: cannot tell the format from the file's name".into()));
     // Past the sample of the start, probes see what the file holds.
     let text = format!("a,b\n{}{}", "1,2\n".repeat(1_500_000), "x,2\n".repeat(1_000_000));

@@ -15,7 +15,8 @@ use super::rows::{any_null, ints, invalid, reals, texts, too_large};
 use crate::times::calendar::{checked_days, civil, day_name, days_in_month, iso_week, month_name, weekday};
 use crate::times::{
     Call, Interval, Part, Zone, date_part, day_of, exact_cast, finished, finite, integers, interval_of, intervals,
-    keeping_infinite, local_ticks, map, part_of_times, part_type, stepped, taken_by_parts, without_infinite, zip,
+    keeping_infinite, local_ticks, map, part_of_times, part_type, stepped, taken_by_parts, without_infinite, year_week,
+    zip,
 };
 
 const DAY_SECONDS: i64 = 86_400;
@@ -121,11 +122,6 @@ fn of_days(call: &Call, value: impl Fn(i64) -> i64) -> Result<ArrayRef> {
 fn named(call: &Call, name: impl Fn(i64) -> &'static str) -> Result<ArrayRef> {
     let days = days(&call.array(0)?, &call.zone)?;
     Ok(Arc::new(days.iter().map(|days| days.map(&name)).collect::<StringViewArray>()))
-}
-
-fn year_week(days: i64) -> i64 {
-    let (year, week) = iso_week(days);
-    year * 100 + if year > 0 { week } else { -week }
 }
 
 fn last_day(call: &Call) -> Result<ArrayRef> {

@@ -80,6 +80,7 @@ pub(super) fn common(item: &DataType, value: &DataType) -> Option<DataType> {
         (item, value) if item == value => Some(item.clone()),
         (DataType::Null, other) | (other, DataType::Null) => Some(other.clone()),
         (item, value) if is_text(item) && is_text(value) => Some(item.clone()),
+        (DataType::Boolean, number) | (number, DataType::Boolean) if number.is_numeric() => Some(number.clone()),
         // A text in quotes is what the list has.
         (item, text) if is_text(text) => Some(item.clone()),
         (text, _) if is_text(text) => None,
@@ -129,7 +130,7 @@ pub(super) fn has(
 }
 
 /// Whether a value is not NULL, even in an array of nothing else.
-fn is_known(array: &ArrayRef, at: usize) -> bool {
+pub(super) fn is_known(array: &ArrayRef, at: usize) -> bool {
     *array.data_type() != DataType::Null && array.is_valid(at)
 }
 

@@ -9,6 +9,7 @@ mod encoding;
 mod formats;
 mod function;
 mod graphemes;
+mod hashes;
 mod hints;
 mod json;
 mod json_edits;
@@ -59,6 +60,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         encoding::all(),
         formats::all(),
         graphemes::all(),
+        hashes::all(),
         json::all(),
         json_edits::all(),
         json_entries::all(),

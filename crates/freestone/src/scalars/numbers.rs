@@ -7,12 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, UInt64Array};
 use datafusion::arrow::compute;
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
-use datafusion::common::hash_utils::create_hashes;
 use datafusion::error::Result;
 use datafusion::logical_expr::Volatility;
 
 use super::function::Scalar;
-use super::kinds::Kind::{Any, Bytes, Date, Int, Number, Real, Rest};
+use super::kinds::Kind::{Bytes, Date, Int, Number, Real};
 use super::kinds::{BOOL, INT, REAL};
 use super::rows::{any_null, bytes, ints, invalid, reals, too_large};
 use crate::sql::function_macros::BITS_NOT;
@@ -33,7 +32,6 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::new(&["bit_count"], &[&[Number], &[Bytes]], INT, bit_count),
         Scalar::typed(&[BITS_NOT], &[&[Number]], |types, _| whole(types), bits_not),
         Scalar::new(&["width_bucket"], &[&[Real, Real, Real, Int]], INT, width_bucket),
-        Scalar::new(&["hash"], &[&[Any, Rest]], DataType::UInt64, hash),
         Scalar::new(&["random", "rand"], &[&[]], REAL, move |call| Ok(random.values(call.rows())))
             .of_volatility(Volatility::Volatile),
         Scalar::new(&["setseed"], &[&[Real]], DataType::Null, move |call| seeded.seed(call))
@@ -210,15 +208,6 @@ fn width_bucket(call: &Call) -> Result<ArrayRef> {
         }))
     };
     Ok(Arc::new((0..values.len()).map(row).collect::<Result<Int64Array>>()?))
-}
-
-/// A hash that is equal for equal values, in all sessions of a version.
-fn hash(call: &Call) -> Result<ArrayRef> {
-    let columns = (0..call.count()).map(|at| call.array(at)).collect::<Result<Vec<_>>>()?;
-    let state = datafusion::common::hash_utils::RandomState::with_seed(0x66_72_65_65);
-    let mut hashes = vec![0u64; columns[0].len()];
-    create_hashes(&columns, &state, &mut hashes)?;
-    Ok(Arc::new(UInt64Array::from(hashes)))
 }
 
 /// A session's random number generator: SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number

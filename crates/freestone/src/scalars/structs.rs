@@ -15,7 +15,7 @@ use datafusion::error::Result;
 use super::function::Scalar;
 use super::kinds::Kind::{Any, Int, List, Map, Rest, Struct};
 use super::kinds::{BOOL, INT, TEXT, list, list_of};
-use super::list_members::{common, comparator};
+use super::list_members::{common, comparator, is_known};
 use super::lists::of_lengths;
 use super::rows::{invalid, lists};
 use crate::error::Error;
@@ -52,7 +52,7 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::new(&["struct_contains", "struct_has"], &[&[Struct, Any]], BOOL, |call| {
             let (values, wanted) = (call.array(0)?, call.array(1)?);
             let found = struct_position(call)?;
-            let is_known = |row: usize| values.is_valid(row) && wanted.is_valid(row);
+            let is_known = |row: usize| values.is_valid(row) && is_known(&wanted, row);
             let has = (0..values.len()).map(|row| is_known(row).then(|| found.is_valid(row)));
             Ok(Arc::new(has.collect::<BooleanArray>()))
         }),

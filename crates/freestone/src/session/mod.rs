@@ -244,7 +244,7 @@ impl Session {
 
     async fn execute_unguarded(&self, statement: &Statement, inputs: Inputs) -> Result<Outcome> {
         self.check_transaction(statement.ends_transaction())?;
-        let parameters = parameters_of(statement, inputs)?;
+        let parameters = self.with_variables(parameters_of(statement, inputs)?);
         let form = self.form(statement, &parameters);
         if let Some(form) = &form
             && let Some(outcome) = self.execute_known(&form.text, &form.given).await?
@@ -952,7 +952,12 @@ impl Session {
             let types: Vec<_> = types.iter().map(|known| Some(known.data_type())).collect();
             if statement.write().is_err() {
                 let (query, _) = statement.query()?;
-                planner.describe_made(&planner.state(&planned), &planned, query, &statement, &types).await?;
+                let state = planner.state(&planned);
+                match planner.describe_made(&state, &planned, query, &statement, &types).await {
+                    // The values of EXECUTE can have types that fit, where nothing determines those of parameters.
+                    Err(error) if error.kind() == ErrorKind::Type && types.len() < statement.numbers().count() => {}
+                    described => drop(described?),
+                }
             }
             Ok(types)
         });
@@ -1005,7 +1010,8 @@ impl Session {
 
     /// The values of EXECUTE, in the order of the numbers of the parameters.
     fn values_of_execute(&self, execute: &Execute, written: &Written) -> Result<Vec<ScalarValue>> {
-        let mut values = vec![ScalarValue::Null; execute.arguments.len()];
+        let mut values: Vec<Option<ScalarValue>> = vec![None; execute.arguments.len()];
+        values.resize(values.len().max(self.known_by_name(written)), None);
         for (at, argument) in execute.arguments.iter().enumerate() {
             let place = match &argument.name {
                 None => at,
@@ -1017,12 +1023,12 @@ impl Session {
             };
             let count = execute.arguments.len();
             let value = values.get_mut(place).ok_or_else(|| parameters::count(place + 1, count))?;
-            *value = match parameters::literal(&argument.value) {
+            *value = Some(match parameters::literal(&argument.value) {
                 Some(value) => value,
                 None => binding::constant_value(&self.planner(), &self.scope()?, &argument.value)?,
-            };
+            });
         }
-        Ok(values)
+        self.or_variables(values, written)
     }
 
     /// Forgets one prepared statement, or all.

@@ -17,7 +17,7 @@ pub(crate) fn definitions() -> impl Iterator<Item = Parts> {
 }
 
 /// Names in DuckDB and PostgreSQL, and the functions of which they are aliases.
-pub(crate) const RENAMED: [(&str, &str); 60] = [
+pub(crate) const RENAMED: [(&str, &str); 62] = [
     ("aggregate", "list_aggregate"),
     ("apply", "array_transform"),
     ("approx_count_distinct", "approx_distinct"),
@@ -78,6 +78,8 @@ pub(crate) const RENAMED: [(&str, &str); 60] = [
     ("array_where", "list_where"),
     ("array_zip", "list_zip"),
     ("array_select", "list_select"),
+    ("get_current_time", "current_time"),
+    ("unpivot_list", "make_array"),
 ];
 
 /// A function that is defined by an expression. Clauses of a call (OVER, FILTER, DISTINCT, ORDER BY) apply to the
@@ -102,12 +104,14 @@ const fn aggregate(
     Definition { name, parameters, expression, aggregates }
 }
 
-static DEFINITIONS: [Definition; 68] = [
+static DEFINITIONS: [Definition; 80] = [
     scalar("add", &["a", "b"], "a + b"),
     scalar("ago", &["a"], "now() - a"),
     scalar("array_avg", &["a"], "list_aggregate(a, 'avg')"),
     scalar("array_product", &["a"], "list_aggregate(a, 'product')"),
     scalar("array_sum", &["a"], "list_aggregate(a, 'sum')"),
+    scalar("assert_true", &["a"], "CASE WHEN a THEN NULL ELSE error('assertion failed') END"),
+    scalar("assert_true", &["a", "b"], "CASE WHEN a THEN NULL ELSE error(coalesce(b, 'assertion failed')) END"),
     scalar("constant_or_null", &["a", "b"], "CASE WHEN b IS NOT NULL THEN a END"),
     scalar("current_catalog", &[], "current_database()"),
     scalar("current_role", &[], "current_user()"),
@@ -151,12 +155,33 @@ static DEFINITIONS: [Definition; 68] = [
     scalar("list_var_pop", &["a"], "list_aggregate(a, 'var_pop')"),
     scalar("list_var_samp", &["a"], "list_aggregate(a, 'var_samp')"),
     scalar("mod", &["a", "b"], "a % b"),
+    scalar("switch", &["a", "b"], "freestone_map_value(b, a)"),
+    scalar("switch", &["a", "b", "c"], "CASE WHEN map_contains(b, a) THEN freestone_map_value(b, a) ELSE c END"),
     scalar("multiply", &["a", "b"], "a * b"),
     scalar("regexp_split_to_table", &["a", "b"], "unnest(string_split_regex(a, b))"),
     scalar("session_user", &[], "current_user()"),
     scalar("sha256", &["a"], "encode(sha256(a), 'hex')"),
     scalar("subtract", &["a", "b"], "a - b"),
     scalar("xor", &["a", "b"], "a # b"),
+    aggregate("arg_max_null", &["a", "b"], "get_field(arg_max(named_struct('v', a), b), 'v')", &["arg_max"]),
+    aggregate("arg_min_null", &["a", "b"], "get_field(arg_min(named_struct('v', a), b), 'v')", &["arg_min"]),
+    aggregate("arg_max_nulls_last", &["a", "b"], "first_value(a ORDER BY b DESC NULLS LAST)", &["first_value"]),
+    aggregate("arg_min_nulls_last", &["a", "b"], "first_value(a ORDER BY b NULLS LAST)", &["first_value"]),
+    aggregate(
+        "arg_max_nulls_last",
+        &["a", "b", "c"],
+        "array_slice(array_agg(a ORDER BY b DESC NULLS LAST), 1, c)",
+        &["array_agg"],
+    ),
+    aggregate(
+        "arg_min_nulls_last",
+        &["a", "b", "c"],
+        "array_slice(array_agg(a ORDER BY b NULLS LAST), 1, c)",
+        &["array_agg"],
+    ),
+    aggregate("reservoir_quantile", &["a", "b"], "quantile_disc(a, b)", &["quantile_disc"]),
+    // Of all rows instead of a sample of `c` of them.
+    aggregate("reservoir_quantile", &["a", "b", "c"], "quantile_disc(a, b)", &["quantile_disc"]),
     aggregate("count_if", &["a"], "count(CASE WHEN a THEN 1 END)", &["count"]),
     aggregate("group_concat", &["a"], "string_agg(a, ',')", &["string_agg"]),
     aggregate("json_group_array", &["a"], "to_json(array_agg(a))", &["array_agg"]),

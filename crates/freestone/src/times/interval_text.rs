@@ -1,6 +1,6 @@
 //! Parsing of intervals: the forms of PostgreSQL, of the SQL standard, and of ISO 8601.
 
-use super::interval::{DAYS_PER_MONTH, Interval, SECOND_NS, rounded_quotient};
+use super::interval::{DAY_NS, DAYS_PER_MONTH, Interval, SECOND_NS, rounded_quotient};
 
 /// Units of intervals, finest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,12 +99,12 @@ impl Number {
         Some(Number { digits: digits * sign, scale: fraction.len() as u32 })
     }
 
-    /// The number times `count`: the integral part, and the rest in billionths.
-    fn times(self, count: i64) -> Option<(i64, i64)> {
+    /// The number times `count`: the integral part, and the rest in units of which one has `parts`.
+    fn times(self, count: i64, parts: i64) -> Option<(i64, i128)> {
         let power = 10i128.pow(self.scale);
         let product = self.digits * i128::from(count);
-        let left = rounded_quotient((product % power) * i128::from(SECOND_NS), power);
-        Some((i64::try_from(product / power).ok()?, left as i64))
+        let rest = rounded_quotient((product % power) * i128::from(parts), power);
+        Some((i64::try_from(product / power).ok()?, rest))
     }
 }
 
@@ -119,29 +119,27 @@ struct Sum {
 impl Sum {
     fn add(&mut self, number: Number, unit: Unit) -> Option<()> {
         if let Some(ns) = unit.ns() {
-            let (whole, billionths) = number.times(1)?;
-            self.ns += i128::from(whole) * i128::from(ns);
-            self.ns += rounded_quotient(i128::from(billionths) * i128::from(ns), i128::from(SECOND_NS));
+            let (whole, rest) = number.times(1, ns)?;
+            self.ns += i128::from(whole) * i128::from(ns) + rest;
         } else if let Some(days) = unit.days() {
-            self.add_days(number.times(days)?)?;
-        } else {
-            let (months, left) = number.times(unit.months()?)?;
+            self.add_days(number.times(days, DAY_NS)?)?;
+        } else if unit == Unit::Month {
+            // Fractions of months become days.
+            let (months, ns) = number.times(1, DAYS_PER_MONTH * DAY_NS)?;
             self.months = self.months.checked_add(months)?;
-            // Fractions of years become full months; fractions of months become days.
-            if unit == Unit::Month {
-                let days = i128::from(left) * i128::from(DAYS_PER_MONTH);
-                let billion = i128::from(SECOND_NS);
-                self.add_days(((days / billion) as i64, (days % billion) as i64))?;
-            } else {
-                self.months += rounded_quotient(i128::from(left), i128::from(SECOND_NS)) as i64;
-            }
+            let day = i128::from(DAY_NS);
+            self.add_days(((ns / day) as i64, ns % day))?;
+        } else {
+            // Fractions of years become full months.
+            let (months, rest) = number.times(unit.months()?, 1)?;
+            self.months = self.months.checked_add(months + rest as i64)?;
         }
         Some(())
     }
 
-    fn add_days(&mut self, (days, billionths): (i64, i64)) -> Option<()> {
+    fn add_days(&mut self, (days, ns): (i64, i128)) -> Option<()> {
         self.days = self.days.checked_add(days)?;
-        self.ns += i128::from(billionths) * 86_400;
+        self.ns += ns;
         Some(())
     }
 

@@ -52,7 +52,7 @@ pub(crate) use operands::common_with_texts;
 pub(crate) use operators::normal_interval;
 pub(crate) use operators::stepped;
 pub(crate) use output::{in_zone_of_session, is_shown_as_stored, shown_schema};
-pub(crate) use parts::{Part, date_part, part_of_times, part_type, taken_by_parts};
+pub(crate) use parts::{Part, date_part, part_of_times, part_type, taken_by_parts, year_week};
 pub(crate) use rules::{TimeComparisons, TimeOperands, TimePlanner};
 pub(crate) use text::{parse, push_offset, time_text};
 pub use zone::Zone;

@@ -1,8 +1,13 @@
 //! Date parts, the results of `date_part` and EXTRACT.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int64Array};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int32Array, Int64Array, Time64MicrosecondArray,
+};
+use datafusion::arrow::compute::kernels::zip::zip;
+use datafusion::arrow::compute::{not, nullif};
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
@@ -12,14 +17,16 @@ use datafusion::logical_expr::preimage::PreimageResult;
 use datafusion::logical_expr::simplify::SimplifyContext;
 
 use super::arrays::{
-    INTERVAL, Intervals, TIMESTAMP, day_of, finite, integers, interval_of, intervals, is_span, is_text, is_time_of_day,
-    local_ticks, map, out_of_range, per_second, ticks,
+    INTERVAL, Intervals, TIMESTAMP, day_of, exact_cast, finite, integers, interval_of, intervals, is_span, is_text,
+    is_time_of_day, local_ticks, map, out_of_range, per_second, ticks,
 };
 use super::calendar::{civil, day_of_year, days_of, iso_week, iso_year_start, run_of_years, weekday};
+use super::convert::from_texts;
 use super::function::{Call, TimeFunction, wrong_types};
 use super::interval::{Interval, SECOND_NS};
 use super::zone::Zone;
 use crate::error::Error;
+use crate::normal_texts::ZonedTime;
 
 const DAY_SECONDS: i64 = 86_400;
 
@@ -46,6 +53,8 @@ pub(crate) enum Part {
     DayOfYear,
     Epoch,
     Julian,
+    Era,
+    YearWeek,
     TimeZone,
     TimeZoneHour,
     TimeZoneMinute,
@@ -75,6 +84,8 @@ impl Part {
             "doy" | "dayofyear" => Part::DayOfYear,
             "epoch" => Part::Epoch,
             "julian" => Part::Julian,
+            "era" => Part::Era,
+            "yearweek" => Part::YearWeek,
             "timezone" => Part::TimeZone,
             "timezone_hour" => Part::TimeZoneHour,
             "timezone_minute" => Part::TimeZoneMinute,
@@ -101,6 +112,8 @@ impl Part {
             Part::DayOfWeek => (weekday(days) + 1) % 7,
             Part::IsoDayOfWeek => weekday(days) + 1,
             Part::DayOfYear => day_of_year(days),
+            Part::Era => i64::from(civil(days).year > 0),
+            Part::YearWeek => year_week(days),
             _ => 0,
         }
     }
@@ -119,6 +132,15 @@ impl Part {
             Part::Microsecond => in_minute(1_000_000),
             Part::Nanosecond => in_minute(1_000_000_000),
             _ => 0,
+        }
+    }
+
+    /// The part of an offset from UTC, in seconds.
+    fn of_offset(self, offset: i64) -> i64 {
+        match self {
+            Part::TimeZoneHour => offset / 3_600,
+            Part::TimeZoneMinute => offset / 60 % 60,
+            _ => offset,
         }
     }
 
@@ -155,6 +177,12 @@ impl Part {
     }
 }
 
+/// The ISO year and week of a day as one number: 202401.
+pub(crate) fn year_week(days: i64) -> i64 {
+    let (year, week) = iso_week(days);
+    year * 100 + if year > 0 { week } else { -week }
+}
+
 /// `date_part('year', time)`, which implements EXTRACT.
 pub(crate) fn date_part() -> TimeFunction {
     let function = TimeFunction::new("date_part", takes_part, gives_part, run_part).with_alias("datepart");
@@ -176,7 +204,8 @@ pub(crate) fn taken_by_parts(time: &DataType) -> Option<DataType> {
         DataType::Date32 | DataType::Timestamp(..) => time.clone(),
         time if is_time_of_day(time) => time.clone(),
         time if is_span(time) => INTERVAL,
-        time if is_text(time) || *time == DataType::Null => TIMESTAMP,
+        time if is_text(time) => DataType::Utf8View,
+        DataType::Null => TIMESTAMP,
         _ => return None,
     })
 }
@@ -184,7 +213,7 @@ pub(crate) fn taken_by_parts(time: &DataType) -> Option<DataType> {
 fn gives_part(types: &[DataType], constants: &[Option<&ScalarValue>]) -> Result<DataType> {
     let [_, time] = types else { return wrong_types("date_part", "a part's name and a time", types) };
     let name = constants.first().copied().flatten().and_then(|value| value.try_as_str().flatten());
-    // If the part becomes constant only in the optimizer, the type is INT until then.
+    // If the part becomes constant only in the optimizer, or each row has its own, the type is INT.
     let Some(name) = name else { return Ok(DataType::Int32) };
     part_type(name, time)
 }
@@ -207,9 +236,11 @@ fn part_of(name: &str, time: &DataType) -> Result<Part> {
     };
     let is_zone = matches!(part, Part::TimeZone | Part::TimeZoneHour | Part::TimeZoneMinute);
     let has = match time {
-        DataType::Timestamp(_, Some(_)) => true,
-        DataType::Timestamp(_, None) | DataType::Date32 => !is_zone,
-        time if is_time_of_day(time) => part.is_in_clock() || part == Part::Epoch,
+        DataType::Timestamp(..) => true,
+        DataType::Date32 => !is_zone,
+        // A timestamp, or a time of day with a zone.
+        time if is_text(time) => true,
+        time if is_time_of_day(time) => part.is_in_clock() || is_zone || part == Part::Epoch,
         _ => part == Part::Epoch || part <= Part::Nanosecond && part != Part::IsoYear,
     };
     match has {
@@ -223,12 +254,54 @@ fn part_of(name: &str, time: &DataType) -> Result<Part> {
 
 fn run_part(call: &Call) -> Result<ArrayRef> {
     let times = call.array(1)?;
-    let Some(name) = call.text(0, "the part of date_part")? else { return Ok(call.nulls()) };
-    part_of_times(&name, &times, call)
+    if call.constant(0).is_some() {
+        let Some(name) = call.text(0, "the part of date_part")? else { return Ok(call.nulls()) };
+        return part_of_times(&name, &times, call);
+    }
+    // Each part that occurs, for the times of its rows.
+    let names = exact_cast(&call.array(0)?, &DataType::Utf8)?;
+    let names = names.as_string::<i32>();
+    let distinct: BTreeSet<&str> = names.iter().flatten().collect();
+    let mut result = call.nulls();
+    for name in distinct {
+        let is_own: BooleanArray = names.iter().map(|other| Some(other == Some(name))).collect();
+        let own = nullif(&times, &not(&is_own)?)?;
+        if matches!(Part::named(name), Some(Part::Epoch | Part::Julian)) {
+            let message = format!("{name} is a DOUBLE, and the parts of other rows are INT");
+            return Err(Error::invalid(message).with_hint("write it as a constant").into());
+        }
+        let part = exact_cast(&part_of_times(name, &own, call)?, &call.to)?;
+        result = zip(&is_own, &part, &result)?;
+    }
+    Ok(result)
+}
+
+/// Texts as times: as timestamps, or all of them as times of day with a zone, whose offsets are the second.
+fn read_times(texts: &ArrayRef, call: &Call) -> Result<(ArrayRef, Option<Int32Array>)> {
+    let written: Vec<Option<ZonedTime>> = texts.as_string_view().iter().map(|text| ZonedTime::of(text?)).collect();
+    if written.iter().filter(|time| time.is_some()).count() == 0 {
+        let mut reading = call.clone();
+        reading.to = TIMESTAMP;
+        return Ok((from_texts(texts, false, &reading)?, None));
+    }
+    if let Some(row) = (0..texts.len()).find(|row| written[*row].is_none() && texts.is_valid(*row)) {
+        let text = texts.as_string_view().value(row);
+        return Err(Error::invalid(format!("'{text}' is no time of day with a zone, as other rows are")).into());
+    }
+    let micros: Time64MicrosecondArray = written.iter().map(|time| time.map(|time| time.micros)).collect();
+    Ok((Arc::new(micros), Some(written.iter().map(|time| time.map(|time| time.offset)).collect())))
 }
 
 /// The part of each time.
 pub(crate) fn part_of_times(name: &str, times: &ArrayRef, call: &Call) -> Result<ArrayRef> {
+    if is_text(times.data_type()) {
+        return match (read_times(times, call)?, part_of(name, times.data_type())?) {
+            ((_, Some(offsets)), part @ (Part::TimeZone | Part::TimeZoneHour | Part::TimeZoneMinute)) => {
+                Ok(Arc::new(offsets.unary::<_, Int32Type>(|offset| part.of_offset(offset.into()) as i32)))
+            }
+            ((times, _), _) => part_of_times(name, &times, call),
+        };
+    }
     let part = part_of(name, times.data_type())?;
     let times = &finite(times)?;
     if is_span(times.data_type()) {
@@ -292,15 +365,15 @@ fn julian(times: &ArrayRef, zone: &Zone) -> Result<ArrayRef> {
     Ok(Arc::new(map::<_, Float64Type>(&values, |value| Ok(of(value)))?))
 }
 
+/// The parts of the offsets from UTC, which are 0 where the type has no zone.
 fn offsets(part: Part, times: &ArrayRef, zone: &Zone) -> Result<ArrayRef> {
     let (values, per_second) = ticks(times)?;
+    if !matches!(times.data_type(), DataType::Timestamp(_, Some(_))) {
+        return Ok(Arc::new(map::<_, Int32Type>(&values, |_| Ok(0))?));
+    }
     let offsets = map::<_, Int32Type>(&values, |value| {
         let offset = zone.offset_at(value.div_euclid(per_second)).ok_or_else(|| out_of_range("timestamp"))?;
-        Ok(match part {
-            Part::TimeZoneHour => offset / 3_600,
-            Part::TimeZoneMinute => offset / 60 % 60,
-            _ => offset,
-        } as i32)
+        Ok(part.of_offset(offset) as i32)
     })?;
     Ok(Arc::new(offsets))
 }

@@ -106,7 +106,7 @@ fn date(text: &str) -> Option<(Civil, &str)> {
         let date = || Some(Civil { year: number(&year[..4])?, month: number(&year[4..6])?, day: number(&year[6..])? });
         return if is_compact { Some((date()?, rest)) } else { None };
     };
-    if !(4..=7).contains(&length) {
+    if !(3..=7).contains(&length) {
         return None;
     }
     let (month, rest) = rest[1..].split_at(digits(&rest[1..]));
@@ -165,35 +165,10 @@ fn fraction(digits: &str) -> Option<i64> {
     Some(first.parse::<i64>().ok()? + i64::from(up))
 }
 
-/// `2024-01-05`, with ` BC` before year 1.
+/// `2024-01-05`, with ` (BC)` before year 1, as in DuckDB.
 pub(crate) fn push_date(text: &mut String, days: i64) {
-    let era = push_day(text, days);
-    text.push_str(era);
-}
-
-/// The same as a text of its own.
-pub(crate) fn date_text(days: i64) -> String {
-    let mut text = String::with_capacity(10);
-    push_date(&mut text, days);
-    text
-}
-
-/// `2024-01-05 10:00:00.5`, with ` BC` before year 1. `ns` is since midnight. The offset of a time zone follows, if it has one:
-/// `+00`, `-03:30`.
-pub(crate) fn push_timestamp(text: &mut String, days: i64, ns: u64, offset_seconds: Option<i64>) {
-    let era = push_day(text, days);
-    text.push(' ');
-    push_clock(text, ns);
-    if let Some(offset) = offset_seconds {
-        push_offset(text, offset);
-    }
-    text.push_str(era);
-}
-
-/// The day, and what follows it before year 1.
-fn push_day(text: &mut String, days: i64) -> &'static str {
     let Civil { year, month, day } = civil(days);
-    let (year, era) = if year > 0 { (year, "") } else { (1 - year, " BC") };
+    let (year, era) = if year > 0 { (year, "") } else { (1 - year, " (BC)") };
     match year {
         0..10_000 => {
             push_two(text, (year / 100) as u8);
@@ -205,7 +180,25 @@ fn push_day(text: &mut String, days: i64) -> &'static str {
     push_two(text, month as u8);
     text.push('-');
     push_two(text, day as u8);
-    era
+    text.push_str(era);
+}
+
+/// The same as a text of its own.
+pub(crate) fn date_text(days: i64) -> String {
+    let mut text = String::with_capacity(10);
+    push_date(&mut text, days);
+    text
+}
+
+/// `2024-01-05 10:00:00.5`, with ` (BC)` behind a day before year 1. `ns` is since midnight. The offset of a time zone follows, if it has one:
+/// `+00`, `-03:30`.
+pub(crate) fn push_timestamp(text: &mut String, days: i64, ns: u64, offset_seconds: Option<i64>) {
+    push_date(text, days);
+    text.push(' ');
+    push_clock(text, ns);
+    if let Some(offset) = offset_seconds {
+        push_offset(text, offset);
+    }
 }
 
 pub(crate) fn push_offset(text: &mut String, offset_seconds: i64) {
@@ -248,6 +241,7 @@ mod tests {
             ("2024-01-05 24:00:00", Some(19_727), Some(24 * hour), None),
             ("0001-01-01", Some(-719_162), None, None),
             ("0001-12-31 BC", Some(-719_163), None, None),
+            ("001-12-31 (BC)", Some(-719_163), None, None),
             ("0001-12-31 10:00:00 BC", Some(-719_163), Some(10 * hour), None),
             ("0001-12-31 (BC) 10:00:00", Some(-719_163), Some(10 * hour), None),
             ("9999-12-31", Some(2_932_896), None, None),
@@ -292,10 +286,10 @@ mod tests {
 
     #[test]
     fn texts_are_written() {
-        assert_eq!([-719_163, 0, 2_932_897].map(date_text), ["0001-12-31 BC", "1970-01-01", "10000-01-01"]);
+        assert_eq!([-719_163, 0, 2_932_897].map(date_text), ["0001-12-31 (BC)", "1970-01-01", "10000-01-01"]);
         for (days, ns, offset, expected) in [
             (19_727, 36_000_500_000_000, None, "2024-01-05 10:00:00.5"),
-            (-719_163, 0, None, "0001-12-31 00:00:00 BC"),
+            (-719_163, 0, None, "0001-12-31 (BC) 00:00:00"),
             (2_932_897, 1, None, "10000-01-01 00:00:00.000000001"),
             (0, 120_030_000_000, Some(-12_600), "1970-01-01 00:02:00.03-03:30"),
             (0, 0, Some(7_200), "1970-01-01 00:00:00+02"),

@@ -133,21 +133,16 @@ fn cut_zoned(part: Part, value: i64, per_second: i64, zone: &Zone) -> Result<i64
 }
 
 fn cut_intervals(part: Part, spans: &Intervals) -> Result<Intervals> {
-    if part == Part::Week || part == Part::IsoYear {
-        let message = format!(
-            "an interval has no {} that it could be cut to",
-            if part == Part::Week { "week" } else { "isoyear" }
-        );
-        return Err(Error::invalid(message).with_hint("months are not whole weeks").into());
-    }
     let months = |length: i32, span: Interval| Interval { months: span.months - span.months % length, days: 0, ns: 0 };
     let cut = |span: Interval| match part {
         Part::Millennium => months(12_000, span),
         Part::Century => months(1_200, span),
         Part::Decade => months(120, span),
-        Part::Year => months(12, span),
+        Part::Year | Part::IsoYear => months(12, span),
         Part::Quarter => months(3, span),
         Part::Month => months(1, span),
+        // The weeks behind the months.
+        Part::Week => Interval { days: span.days - span.days % 7, ns: 0, ..span },
         Part::Day => Interval { ns: 0, ..span },
         _ => Interval { ns: span.ns - span.ns % part.ticks(SECOND_NS).unwrap_or(1), ..span },
     };

@@ -162,3 +162,17 @@ async fn missing_folders_are_errors() {
     place.write("file", "");
     place.check_error("COPY (SELECT 1 AS a, 2 AS b) TO '@/file' (FORMAT csv, PARTITION_BY (a))", "is a file").await;
 }
+
+#[tokio::test]
+async fn files_of_parquet_say_what_is_in_their_row_groups() {
+    let place = Place::new();
+    place.run("COPY (SELECT i, 'x' || i AS s FROM range(5) t(i)) TO '@/m.parquet'").await.expect("a file");
+    place
+        .check(
+            "SELECT path_in_schema, row_group_num_rows, row_group_num_columns, stats_min_value, stats_max_value, \
+             row_group_bytes > 0, data_page_offset > 0, index_page_offset, \
+             row_group_compressed_bytes = sum(total_compressed_size) OVER () FROM parquet_metadata('@/m.parquet')",
+            &["i|5|2|0|4|true|true|~|true", "s|5|2|x0|x4|true|true|~|true"],
+        )
+        .await;
+}

@@ -337,16 +337,16 @@ async fn one_rule_for_a_value() {
 async fn csv_as_programs_write_it() {
     let place = Place::new();
     place.write("index.csv", ",city,n\n0,Oslo,3\n1,Rome,5\n");
-    place.check("SELECT sum(n), max(column1) FROM '@/index.csv'", &["8|1"]).await;
+    place.check("SELECT sum(n), max(column0) FROM '@/index.csv'", &["8|1"]).await;
     place.write("texts.csv", ",city\n0,Oslo\n1,Rome\n");
-    place.check("SELECT column1, city FROM '@/texts.csv'", &["0|Oslo", "1|Rome"]).await;
+    place.check("SELECT column0, city FROM '@/texts.csv'", &["0|Oslo", "1|Rome"]).await;
     place.write("data.csv", ",Oslo\nx,Rome\n");
-    place.check("SELECT column1, column2 FROM '@/data.csv'", &["~|Oslo", "x|Rome"]).await;
+    place.check("SELECT column0, column1 FROM '@/data.csv'", &["~|Oslo", "x|Rome"]).await;
     for name in ["index.csv", "texts.csv"] {
         let sql = format!("CREATE TABLE t AS SELECT * FROM '@/{name}'");
         place.run(&sql).await.expect("a table");
         place.run(&format!("COPY t FROM '@/{name}'")).await.expect("rows");
-        place.check("SELECT count(*), count(DISTINCT city), sum(column1) FROM t", &["4|2|2"]).await;
+        place.check("SELECT count(*), count(DISTINCT city), sum(column0) FROM t", &["4|2|2"]).await;
         place.run("DROP TABLE t").await.expect("no table");
     }
     place.write("digits.csv", "a,b\n12345678901234567.89,1\n1.5,12345678901234568.0\n");

@@ -226,19 +226,19 @@ async fn headers_above_texts() {
     let place = Place::new();
     // Names that are empty, repeated, or numbers, above columns of texts.
     for (name, text, columns) in [
-        ("empty.csv", "name,,city\nAnn,x,Oslo\nBob,y,Rome\n", "name|column2|city"),
-        ("last.csv", "name,city,\nAnn,Oslo,\nBob,Rome,\n", "name|city|column3"),
+        ("empty.csv", "name,,city\nAnn,x,Oslo\nBob,y,Rome\n", "name|column1|city"),
+        ("last.csv", "name,city,\nAnn,Oslo,\nBob,Rome,\n", "name|city|column2"),
         ("twice.csv", "name,city,name\nAnn,Oslo,x\nBob,Rome,y\n", "name|city|name_1"),
         ("same.csv", "a,a\nx,y\n", "a|a_1"),
         ("number.csv", "name,1,2\nAnn,x,Oslo\nBob,y,Rome\n", "name|1|2"),
         ("boolean.csv", "true,b\nx,y\nz,w\n", "true|b"),
-        ("years.csv", ",2020,2021\n0,5,6\n1,7,8\n", "column1|2020|2021"),
+        ("years.csv", ",2020,2021\n0,5,6\n1,7,8\n", "column0|2020|2021"),
         // The first record has values that its columns have again, or a number above numbers.
-        ("flags.csv", "N,N,Y\nY,N,N\n", "column1|column2|column3"),
-        ("codes.csv", "1,abc,abc\n2a,def,x\n3,ghi,y\n", "column1|column2|column3"),
-        ("first.csv", ",Oslo\nx,Rome\n", "column1|column2"),
-        ("null.csv", ",2020,2021\n5,2020,2021\n", "column1|column2|column3"),
-        ("one.csv", "1\nx\ny\n", "column1"),
+        ("flags.csv", "N,N,Y\nY,N,N\n", "column0|column1|column2"),
+        ("codes.csv", "1,abc,abc\n2a,def,x\n3,ghi,y\n", "column0|column1|column2"),
+        ("first.csv", ",Oslo\nx,Rome\n", "column0|column1"),
+        ("null.csv", ",2020,2021\n5,2020,2021\n", "column0|column1|column2"),
+        ("one.csv", "1\nx\ny\n", "column0"),
     ] {
         place.write(name, text);
         let described = place.run(&format!("DESCRIBE SELECT * FROM '@/{name}'")).await.expect("columns");

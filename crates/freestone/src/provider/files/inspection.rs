@@ -11,7 +11,7 @@ use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
 use freestone_bucket::Stores;
 use parquet::basic::Repetition;
-use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::{Type, TypePtr};
 
@@ -139,7 +139,7 @@ fn parquet_schema(files: &[(PathBuf, Arc<ParquetMetaData>)]) -> Result<RecordBat
 struct Chunk<'a> {
     path: &'a PathBuf,
     row_group: i64,
-    rows: i64,
+    group: &'a RowGroupMetaData,
     column: i64,
     metadata: &'a ColumnChunkMetaData,
 }
@@ -151,7 +151,7 @@ fn parquet_metadata(files: &[(PathBuf, Arc<ParquetMetaData>)]) -> Result<RecordB
             let of_group = group.columns().iter().enumerate().map(|(column, metadata)| Chunk {
                 path,
                 row_group: at as i64,
-                rows: group.num_rows(),
+                group,
                 column: column as i64,
                 metadata,
             });
@@ -165,6 +165,8 @@ fn parquet_metadata(files: &[(PathBuf, Arc<ParquetMetaData>)]) -> Result<RecordB
         |of: &dyn Fn(&Chunk<'_>) -> Option<i64>| -> ArrayRef { Arc::new(Int64Array::from_iter(chunks.iter().map(of))) };
     let range = |chunk: &Chunk<'_>| chunk.metadata.statistics().map_or((None, None), range_of);
     let nulls = |chunk: &Chunk<'_>| chunk.metadata.statistics()?.null_count_opt().and_then(|n| i64::try_from(n).ok());
+    let distinct =
+        |chunk: &Chunk<'_>| chunk.metadata.statistics()?.distinct_count_opt().and_then(|n| i64::try_from(n).ok());
     let encodings = |chunk: &Chunk<'_>| {
         let names: Vec<String> = chunk.metadata.encodings().map(|encoding| encoding.to_string()).collect();
         Some(names.join(", "))
@@ -172,16 +174,27 @@ fn parquet_metadata(files: &[(PathBuf, Arc<ParquetMetaData>)]) -> Result<RecordB
     batch(vec![
         ("file_name", text(&|chunk| Some(chunk.path.display().to_string()))),
         ("row_group_id", number(&|chunk| Some(chunk.row_group))),
-        ("row_group_num_rows", number(&|chunk| Some(chunk.rows))),
+        ("row_group_num_rows", number(&|chunk| Some(chunk.group.num_rows()))),
+        ("row_group_num_columns", number(&|chunk| Some(chunk.group.num_columns() as i64))),
+        ("row_group_bytes", number(&|chunk| Some(chunk.group.total_byte_size()))),
+        ("row_group_compressed_bytes", number(&|chunk| Some(chunk.group.compressed_size()))),
         ("column_id", number(&|chunk| Some(chunk.column))),
         ("path_in_schema", text(&|chunk| Some(chunk.metadata.column_path().string()))),
         ("type", text(&|chunk| Some(chunk.metadata.column_type().to_string()))),
         ("num_values", number(&|chunk| Some(chunk.metadata.num_values()))),
         ("stats_min", text(&|chunk| range(chunk).0)),
         ("stats_max", text(&|chunk| range(chunk).1)),
+        ("stats_min_value", text(&|chunk| range(chunk).0)),
+        ("stats_max_value", text(&|chunk| range(chunk).1)),
         ("stats_null_count", number(&nulls)),
+        ("stats_distinct_count", number(&distinct)),
         ("compression", text(&|chunk| Some(chunk.metadata.compression().to_string()))),
         ("encodings", text(&encodings)),
+        ("index_page_offset", number(&|chunk| chunk.metadata.index_page_offset())),
+        ("dictionary_page_offset", number(&|chunk| chunk.metadata.dictionary_page_offset())),
+        ("data_page_offset", number(&|chunk| Some(chunk.metadata.data_page_offset()))),
+        ("bloom_filter_offset", number(&|chunk| chunk.metadata.bloom_filter_offset())),
+        ("bloom_filter_length", number(&|chunk| chunk.metadata.bloom_filter_length().map(i64::from))),
         ("total_compressed_size", number(&|chunk| Some(chunk.metadata.compressed_size()))),
         ("total_uncompressed_size", number(&|chunk| Some(chunk.metadata.uncompressed_size()))),
     ])
