@@ -44,7 +44,7 @@ def built() -> Path:
     has_rocksdb = Path("/usr/include/rocksdb/c.h").exists()
     has_pmdk = Path("/usr/share/doc/libpmemobj-dev/examples/tree_map/ctree_map.c").exists()
     present = [name for name, is_there in (("rocksdb", has_rocksdb), ("pmdk", has_pmdk)) if is_there]
-    features = ["--features", ",".join(present)] if present else []
+    features = ["--features", ",".join(["freestone", *present])]
     if not has_rocksdb:
         print("RocksDB does not take part: /usr/include/rocksdb/c.h is missing")
     if not has_pmdk:

@@ -28,6 +28,7 @@ pub trait Engine {
 
 /// The engines of this build, by name.
 pub const ENGINES: &[&str] = &[
+    #[cfg(feature = "freestone")]
     "Freestone",
     "LMDB",
     "redb",
@@ -44,6 +45,7 @@ pub const ENGINES: &[&str] = &[
 pub fn open(name: &str, folder: &Path, tuples: &Tuples) -> Result<Box<dyn Engine>> {
     std::fs::create_dir_all(folder)?;
     Ok(match name {
+        #[cfg(feature = "freestone")]
         "Freestone" => Box::new(crate::freestone::Table::open(folder, tuples)?),
         "LMDB" => Box::new(crate::lmdb::Lmdb::open(folder)?),
         "redb" => Box::new(crate::redb::Redb::open(folder)?),

@@ -7,10 +7,14 @@
 //!     pmem-peers child ENGINE FOLDER ROWS CHANGES     (a process that is to be killed)
 
 mod engine;
+#[cfg(feature = "freestone")]
 mod freestone;
 mod lmdb;
 #[cfg(feature = "pmdk")]
 mod pmdk;
+#[allow(dead_code)]
+#[path = "../../../crates/freestone-data/src/random.rs"]
+mod random;
 mod redb;
 #[cfg(feature = "rocksdb")]
 mod rocksdb;
@@ -22,7 +26,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use freestone_data::Random;
+use random::Random;
 use serde_json::json;
 
 use engine::{ENGINES, Engine, Result, open};

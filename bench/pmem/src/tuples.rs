@@ -2,14 +2,20 @@
 
 use std::fmt::Write as _;
 
+#[cfg(feature = "freestone")]
 use freestone_codec::Kind;
-use freestone_data::Random;
+#[cfg(feature = "freestone")]
 use freestone_store::column::{ColumnData, Physical};
+
+use crate::random::Random;
 
 /// Keys are 0 to rows - 1 in random order; the doubles are in another random order.
 pub struct Tuples {
+    /// As our table takes them.
+    #[cfg(feature = "freestone")]
     pub columns: Vec<ColumnData>,
     keys: Vec<i64>,
+    texts: Vec<String>,
     doubles: Vec<f64>,
 }
 
@@ -26,17 +32,14 @@ impl Tuples {
         };
         let (keys, doubles) = (shuffled(), shuffled());
         let doubles: Vec<f64> = doubles.iter().map(|value| *value as f64 / 2.0).collect();
-        let mut columns = [Kind::Int, Kind::Int, Kind::Bytes, Kind::F64].map(ColumnData::new).to_vec();
-        let (mut offsets, mut data) = (vec![0], vec![]);
-        for key in &keys {
-            data.extend_from_slice(format!("tuple {key:08}").as_bytes());
-            offsets.push(data.len() as u32);
+        let texts: Vec<String> = keys.iter().map(|key| format!("tuple {key:08}")).collect();
+        Tuples {
+            #[cfg(feature = "freestone")]
+            columns: columns(&keys, &texts, &doubles),
+            keys,
+            texts,
+            doubles,
         }
-        columns[0].values = Physical::Int(keys.clone());
-        columns[1].values = Physical::Int(keys.iter().map(|key| key % 1000).collect());
-        columns[2].values = Physical::Bytes { offsets, data };
-        columns[3].values = Physical::F64(doubles.clone());
-        Tuples { columns, keys, doubles }
     }
 
     pub fn len(&self) -> usize {
@@ -52,7 +55,7 @@ impl Tuples {
     }
 
     pub fn text(&self, row: usize) -> &str {
-        std::str::from_utf8(self.columns[2].bytes(row)).expect("digits and letters")
+        &self.texts[row]
     }
 
     pub fn double(&self, row: usize) -> f64 {
@@ -64,7 +67,7 @@ impl Tuples {
         let mut value = Vec::with_capacity(40);
         value.extend_from_slice(&self.number(row).to_le_bytes());
         value.extend_from_slice(&self.double(row).to_le_bytes());
-        value.extend_from_slice(self.columns[2].bytes(row));
+        value.extend_from_slice(self.texts[row].as_bytes());
         value
     }
 
@@ -76,6 +79,21 @@ impl Tuples {
         }
         text
     }
+}
+
+#[cfg(feature = "freestone")]
+fn columns(keys: &[i64], texts: &[String], doubles: &[f64]) -> Vec<ColumnData> {
+    let mut columns = [Kind::Int, Kind::Int, Kind::Bytes, Kind::F64].map(ColumnData::new).to_vec();
+    let (mut offsets, mut data) = (vec![0], vec![]);
+    for text in texts {
+        data.extend_from_slice(text.as_bytes());
+        offsets.push(data.len() as u32);
+    }
+    columns[0].values = Physical::Int(keys.to_vec());
+    columns[1].values = Physical::Int(keys.iter().map(|key| key % 1000).collect());
+    columns[2].values = Physical::Bytes { offsets, data };
+    columns[3].values = Physical::F64(doubles.to_vec());
+    columns
 }
 
 /// The double in a value.

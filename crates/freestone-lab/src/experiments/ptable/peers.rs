@@ -6,11 +6,16 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{PAPER, ROWS, setup};
+use super::{
+    Attribute, PAPER, ROWS, Sizes, Tuples, Where, build, range, recovery, setup, time_points, time_scan, writes,
+};
 use crate::Notify;
 use crate::error::{LabError, Result};
 use crate::experiments::{Experiment, RunOptions, apart};
+use freestone_data::Random;
+use freestone_demo::engine::median;
 use freestone_report::findings::{Cell, Check, Lines, Part, Series, Table, significant, thousands};
+use freestone_store::persistent::Costs;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "ptable-peers",
@@ -23,8 +28,12 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 const CHANGES: usize = 20_000;
 const OURS: &str = "Freestone";
+/// As in the program.
+const REPEATS: usize = 5;
+const POINTS: usize = 100_000;
+const SHARES: [f64; 4] = [0.001, 0.01, 0.1, 1.0];
 /// The time that compiling the peers may take.
-const COMPILING: Duration = Duration::from_secs(1200);
+const COMPILING: Duration = Duration::from_secs(600);
 /// The folder of the peers' program in the repository.
 const SOURCES: &str = "bench/pmem";
 const TREES: &str = "/usr/share/doc/libpmemobj-dev/examples/tree_map/ctree_map.c";
@@ -76,8 +85,8 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
     }
     let rows = options.rows.unwrap_or(ROWS);
     let changes = options.queries.unwrap_or(CHANGES);
-    let text = "Medians of five, engines in turn, one thread, each with its full durability, all in one folder. PMDK's trees are those \
-                of its examples, in a pool of libpmemobj that flushes lines of the cache as this table does.";
+    let text = "Medians of five, one thread, each engine with its full durability, all in one folder: first this table, then the peers in \
+                turn. PMDK's trees are those of its examples, in a pool of libpmemobj that flushes lines of the cache as this table does.";
     let mut parts = vec![setup(options, rows, None, text)];
     let mut measured = Measured { missing: missing(), ..Measured::default() };
     notify("compiling the peers of bench/pmem");
@@ -147,13 +156,51 @@ fn measure(
     for part in [100, 10] {
         let few = (rows / part).max(100);
         notify(&format!("point queries of {few} rows"));
-        measured.points.push((few, run_program(options, program, &[few, 0], Some("points"))?));
+        let mut figures = ours(options, few, 0)?;
+        figures.retain(|figure| figure.figure == "points");
+        figures.extend(run_program(options, program, &[few, 0], Some("points"))?);
+        measured.points.push((few, figures));
     }
     notify(&format!("all figures of {rows} rows"));
-    measured.figures = run_program(options, program, &[rows, changes], None)?;
+    measured.figures = ours(options, rows, changes)?;
+    measured.figures.extend(run_program(options, program, &[rows, changes], None)?);
     let points = measured.figures.iter().filter(|figure| figure.figure == "points").cloned().collect();
     measured.points.push((rows, points));
     Ok(())
+}
+
+/// The figures of this table, as the program has those of the others.
+fn ours(options: &RunOptions, rows: usize, changes: usize) -> Result<Vec<Figure>> {
+    let workspace = options.workspace("ptable-peers")?;
+    let figure = |figure: &str, of: String, unit: &str, value: f64| {
+        let [figure, engine, unit] = [figure, OURS, unit].map(str::to_owned);
+        Figure { figure, of, engine, unit, value }
+    };
+    let (path, tuples) = (workspace.path("pool"), Tuples::generate(rows));
+    let table = build(options, Where::Pool, &path, &tuples, Sizes::of(rows))?;
+    let points = (0..REPEATS).map(|_| time_points(&table, &tuples, POINTS)).collect::<Result<Vec<f64>>>()?;
+    let mut figures = vec![figure("points", "whole row by its key".into(), "ns", median(points))];
+    for share in SHARES {
+        for (attribute, by) in [(Attribute::Key, "key"), (Attribute::Double, "the double")] {
+            let once = |repeat: u64| -> Result<f64> {
+                let from = f64::from(Random::new(repeat).below(1000)) / 1000.0;
+                Ok(time_scan(&table, &range(attribute, rows, share, from), None, &Costs::default())?.0)
+            };
+            let times = (0..REPEATS as u64).map(once).collect::<Result<Vec<f64>>>()?;
+            figures.push(figure("ranges", format!("{} %, by {by}", share * 100.0), "ms", median(times)));
+        }
+    }
+    drop(table);
+    let opening = recovery::time_opening(&path, &tuples)?;
+    figures.push(figure("recovery", "after 0 changes and kill -9".into(), "ms", opening));
+    if changes > 0 {
+        let (path, tuples) = (workspace.path("changed"), Tuples::generate(rows + changes));
+        let table = build(options, Where::Pool, &path, &tuples, Sizes::of(rows))?;
+        let rates = writes::measure(&table, &tuples, rows, changes)?;
+        let kinds = ["insert", "update", "delete"].map(str::to_owned);
+        figures.extend(kinds.into_iter().zip(rates).map(|(kind, rate)| figure("changes", kind, "per second", rate)));
+    }
+    Ok(figures)
 }
 
 fn run_program(options: &RunOptions, program: &Path, sizes: &[usize], only: Option<&str>) -> Result<Vec<Figure>> {
@@ -302,7 +349,8 @@ fn figures(measured: &Measured, changes: usize) -> Vec<Part> {
     let list = measured.missing.iter().map(|(name, reason)| format!("{name} ({reason})"));
     let list = list.chain([format!("pmemkv ({NO_PMEMKV})")]).collect::<Vec<_>>().join("; ");
     let text = format!(
-        "Not measured: {list}. {} changes of each kind. PMDK's trees cannot begin a scan at a key, so that ranges by key visit the \
+        "Not measured: {list}. {} changes of each kind. This table's process is not killed, but its pool is closed without telling it, \
+         and opened again. PMDK's trees cannot begin a scan at a key, so that ranges by key visit the \
          tree from its start, and write the value of a key that is there in its place.",
         thousands(changes as i64)
     );

@@ -140,7 +140,7 @@ fn open(path: &Path) -> Result<PTable> {
     Ok(PTable::open(pool, TABLE)?)
 }
 
-fn time_opening(path: &Path, tuples: &Tuples) -> Result<f64> {
+pub(super) fn time_opening(path: &Path, tuples: &Tuples) -> Result<f64> {
     let keys = tuples.keys();
     let mut times = vec![];
     for repeat in 0..REPEATS {

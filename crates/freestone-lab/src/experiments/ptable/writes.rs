@@ -66,7 +66,7 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
 }
 
 /// Insertions, updates and removals per second.
-fn measure(table: &PTable, tuples: &Tuples, rows: usize, changes: usize) -> Result<[f64; 3]> {
+pub(super) fn measure(table: &PTable, tuples: &Tuples, rows: usize, changes: usize) -> Result<[f64; 3]> {
     let per_second = |start: Instant| changes as f64 / start.elapsed().as_secs_f64();
     let start = Instant::now();
     for row in rows..rows + changes {
