@@ -520,7 +520,11 @@ fn what_an_object_uses_is_replaced_by_several() {
     first.commit().expect("commits");
     assert!(second.commit().unwrap_err().to_string().contains("view v was changed"));
     let (mut first, mut second) = (store.write().expect("writes"), store.write().expect("writes"));
-    first.change_object(view, |object| drop(object.uses.insert(news[0]))).expect("changes");
+    first
+        .change_object(view, |object| {
+            object.uses.insert(news[0]);
+        })
+        .expect("changes");
     second.drop_object(news[0]).expect("drops");
     first.commit().expect("commits");
     assert!(second.commit().unwrap_err().to_string().contains("view v was created or changed"));

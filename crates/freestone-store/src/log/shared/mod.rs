@@ -263,7 +263,7 @@ impl SharedLog {
         let mut missing = LogError::NoDatabase { place: self.objects.place() };
         for _ in 0..ATTEMPTS {
             let fold = self.newest_fold(u64::MAX)?;
-            let Some((mut position, mut records)) = self.from_fold(fold)? else {
+            let Some((mut position, mut records)) = self.behind_fold(fold)? else {
                 missing = LogError::damaged(&fold_name(fold.unwrap_or(0)), 0, "it was listed, but is not there");
                 continue;
             };
@@ -289,13 +289,13 @@ impl SharedLog {
     /// The log is damaged or cannot be read.
     pub fn records_until(&self, sequence: u64) -> Result<Option<Vec<Record>>, LogError> {
         let fold = self.newest_fold(sequence)?;
-        let Some((mut position, mut records)) = self.from_fold(fold)? else { return Ok(None) };
+        let Some((mut position, mut records)) = self.behind_fold(fold)? else { return Ok(None) };
         self.follow_together(&mut position, sequence, &mut records)?;
         Ok((position.sequence == sequence).then_some(records))
     }
 
     /// Begins with a fold, or before the first commit. `None` if the fold is not there any more.
-    fn from_fold(&self, fold: Option<u64>) -> Result<Option<(Position, Vec<Record>)>, LogError> {
+    fn behind_fold(&self, fold: Option<u64>) -> Result<Option<(Position, Vec<Record>)>, LogError> {
         let mut position =
             Position { sequence: 0, hash: Hash::NONE, seen: Moment::now(), unfolded: 0, fold_len: 0, commits: 0 };
         let Some(fold) = fold else { return Ok(Some((position, vec![]))) };
