@@ -5,8 +5,8 @@ mod common;
 use common::faults::{Faults, Plan};
 use common::*;
 use freestone_store::Store;
-use object_store::path::Path;
 use object_store::ObjectStoreExt;
+use object_store::path::Path;
 use std::time::Duration;
 
 /// The commits of `count` rows, each of which adds its number to the table.

@@ -26,12 +26,12 @@ mod table;
 pub(crate) mod versions;
 
 pub use aggregate::{AggregateInScan, ScanAggregateExec};
+pub(crate) use claims::Claims;
 pub use copies::ChooseCopies;
 pub use filter::comparison;
 pub use paths::PathPredicates;
 pub(crate) use paths::path_tests;
 pub use read_fields::ReadFields;
-pub(crate) use claims::Claims;
 pub use source::{FreestoneSource, Piece};
 pub(crate) use source::{scan_work, sources, with_source, with_sources};
 pub use statistics::estimated_share;
