@@ -131,7 +131,8 @@ impl Head {
 /// The longest piece of text that each match of a pattern has behind its beginning, for which the library itself looks.
 fn needed(pattern: &Hir) -> Option<&[u8]> {
     let HirKind::Concat(parts) = pattern.kind() else { return None };
-    longest(&parts[1..]).filter(|piece| piece.len() > 1)
+    let begin = parts.iter().position(|part| !matches!(part.kind(), HirKind::Look(_)))?;
+    longest(&parts[begin + 1..]).filter(|piece| piece.len() > 1)
 }
 
 fn longest(parts: &[Hir]) -> Option<&[u8]> {
