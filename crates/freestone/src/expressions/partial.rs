@@ -1,5 +1,6 @@
 //! The tests of a dynamic filter that concern some of its columns.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -34,9 +35,17 @@ pub(crate) struct PartialFilter {
 }
 
 impl PartialFilter {
-    /// The tests of a dynamic filter on columns that `below` finds in the input; `None` if it is no dynamic filter, or has none.
+    /// A dynamic filter of which parts may be pushed further than all of it.
+    pub fn whole(filter: Filter) -> Filter {
+        let columns: BTreeMap<usize, Column> =
+            collect_columns(&filter).into_iter().map(|column| (column.index(), column)).collect();
+        let (columns, inputs) = columns.into_iter().map(|(at, column)| (at, Arc::new(column) as Filter)).unzip();
+        Arc::new(PartialFilter { of: filter, columns, inputs })
+    }
+
+    /// The tests of such a filter on columns that `below` finds in the input; `None` if it is another one, or has none of them.
     pub fn of(filter: &Filter, below: impl Fn(usize) -> Option<Filter>) -> Option<Filter> {
-        if !filter.is::<DynamicFilterPhysicalExpr>() && !filter.is::<PartialFilter>() {
+        if !filter.is::<PartialFilter>() {
             return None;
         }
         let mut found: Vec<usize> = collect_columns(filter).iter().map(Column::index).collect();
@@ -145,7 +154,7 @@ mod tests {
     fn tests_of_other_columns_are_left_out_now_and_when_the_filter_changes() -> Result<()> {
         let all = Arc::new(DynamicFilterPhysicalExpr::new(vec![column("key", 0), column("least", 1)], lit(true)));
         let below = |at: usize| (at == 0).then(|| column("k", 7));
-        let partial = PartialFilter::of(&(all.clone() as Filter), below).expect("one column is known");
+        let partial = PartialFilter::of(&PartialFilter::whole(all.clone()), below).expect("one column is known");
         assert!(is_dynamic(&partial));
         assert_eq!(snapshot_physical_expr(partial.clone())?.to_string(), "true");
         let before = snapshot_generation(&partial);
@@ -167,10 +176,11 @@ mod tests {
     }
 
     #[test]
-    fn only_dynamic_filters_are_weakened() {
+    fn other_filters_are_not_weakened() {
         let both = conjunction([at_least(column("a", 0), 3), at_least(column("b", 1), 5)]);
         assert!(PartialFilter::of(&both, |at| (at == 0).then(|| column("a", 0))).is_none());
         let all: Filter = Arc::new(DynamicFilterPhysicalExpr::new(vec![column("a", 0)], lit(true)));
-        assert!(PartialFilter::of(&all, |_| None).is_none());
+        assert!(PartialFilter::of(&all, |at| Some(column("a", at))).is_none());
+        assert!(PartialFilter::of(&PartialFilter::whole(all), |_| None).is_none());
     }
 }

@@ -174,6 +174,9 @@ impl Pass<'_> {
             let mut own: Vec<Option<Filter>> = own.into_iter().map(Some).collect();
             let all = own.clone();
             own.iter_mut().filter(|f| f.as_ref().is_some_and(is_volatile)).for_each(|f| *f = None);
+            if has_several_keys(node) {
+                own.iter_mut().for_each(|f| *f = f.take().map(PartialFilter::whole));
+            }
             let (child, own_results, results) = self.pass_into_child(children[at], &own, &passed)?;
             let wrap = |(result, filter): (PushedDown, Option<Filter>)| Some(result.wrap_expression(filter?));
             of_node.push(own_results.into_iter().zip(all).filter_map(wrap).collect::<Vec<PushedDownPredicate>>());
@@ -277,6 +280,12 @@ fn is_bounded(aggregate: &AggregateExec) -> bool {
 
 fn any(results: &[PushedDown]) -> PushedDown {
     results.iter().fold(PushedDown::No, |all, result| all.or(*result))
+}
+
+/// Whether a node is a hash join by several keys. Some of its filter's tests may be pushed further than the others; those of
+/// other operators are one test of several columns, and would only keep the executor from their scans.
+fn has_several_keys(node: &Plan) -> bool {
+    node.downcast_ref::<HashJoinExec>().is_some_and(|join| join.on().len() > 1)
 }
 
 /// How the columns of a node's output are computed from one of its inputs.
