@@ -292,7 +292,7 @@ def test_files_of_the_client(tmp_path):
             done = subprocess.run(command, input=script, capture_output=True, text=True, cwd=tmp_path)
             assert (done.returncode, done.stdout) == (
                 0,
-                'id,city\n1,Oslo\n1,Oslo\n2,"Rome, Italy"\n2,"Rome, Italy"\n3,Bern\n4,\ncolumn1,column2\n4,\n3,Bern\n',
+                'id,city\n1,Oslo\n1,Oslo\n2,"Rome, Italy"\n2,"Rome, Italy"\n3,Bern\n4,\ncolumn0,column1\n4,\n3,Bern\n',
             ), done.stderr
             assert (tmp_path / "out.csv").read_text() == "id;city\n2;Rome, Italy\n2;Rome, Italy\n3;Bern\n4;\n"
             rows = subprocess.run([BINARY, "-c", "SELECT count(*) AS n FROM 'out.parquet'", "-o", "n.ndjson"], cwd=tmp_path)

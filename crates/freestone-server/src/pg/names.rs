@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arrow::datatypes::{Schema, SchemaRef};
 use freestone_sql::Span;
 use freestone_sql::tree::{
-    self, BinaryOperator, Expr, ExprKind, Link, Literal, Name, Parameter, Query, QueryBody, SelectItem, SpecialCall,
-    StatementKind, TrimSide, TypeKind, UnaryOperator,
+    self, BinaryOperator, Expr, ExprKind, Link, Literal, Name, Parameter, Query, QueryBody, Select, SelectItem,
+    SpecialCall, StatementKind, Table, TableKind, TrimSide, TypeKind, UnaryOperator,
 };
 
 use super::types::{self, ColumnType, Type};
@@ -56,7 +56,13 @@ fn told(sql: &str, known: &Known) -> Option<Vec<Told>> {
 
 fn of_body(body: &QueryBody, known: &Known) -> Option<Vec<Told>> {
     match body {
-        QueryBody::Select(select) => select.items.iter().map(|item| of_item(item, known)).collect(),
+        QueryBody::Select(select) => match all_of_query(select) {
+            // Its columns may have other names.
+            Some(query) => {
+                Some(of_body(&query.body, known)?.into_iter().map(|told| Told { name: None, ..told }).collect())
+            }
+            None => select.items.iter().map(|item| of_item(item, known)).collect(),
+        },
         QueryBody::Chain { first, .. } => {
             // The others have a say in the types.
             Some(of_body(first, known)?.into_iter().map(|told| Told { of_type: None, ..told }).collect())
@@ -74,6 +80,16 @@ fn of_body(body: &QueryBody, known: &Known) -> Option<Vec<Told>> {
         }
         _ => None,
     }
+}
+
+/// The query of which a SELECT has all columns, as `SELECT * FROM (SELECT …) AS q`.
+fn all_of_query(select: &Select) -> Option<&Query> {
+    let ([item], [Table { kind: TableKind::Query { query, .. }, .. }]) = (&select.items[..], &select.from[..]) else {
+        return None;
+    };
+    let ExprKind::Star(star) = &item.value.kind else { return None };
+    let changes = !star.exclude.is_empty() || !star.replace.is_empty() || star.like.is_some();
+    (!changes).then_some(query)
 }
 
 /// `None` for what may be several columns.
@@ -264,6 +280,10 @@ mod tests {
             ("SELECT '{}'::json", (114, -1)),
             ("SELECT CAST(a AS JSONB) AS b FROM t", (3802, -1)),
             ("SELECT 'x'", (25, -1)),
+            ("SELECT * FROM (SELECT 'x') AS q", (25, -1)),
+            ("SELECT * FROM (SELECT * FROM (VALUES ('x')) AS v) AS q", (25, -1)),
+            ("SELECT * EXCLUDE (b) FROM (SELECT 'x' AS a, 2 AS b) AS q", (1043, -1)),
+            ("SELECT * FROM (SELECT 'x') AS q, t", (1043, -1)),
             ("SELECT a || 'x' FROM t", (25, -1)),
             ("SELECT a::varchar(10) FROM t", (1043, 14)),
             ("SELECT a::char(3) FROM t", (1042, 7)),

@@ -98,7 +98,7 @@ fn table(mut columns: Cells, options: &IngestOptions) -> Result<(SchemaRef, Vec<
             Some(name) if options.normalize_names => identifier(&name),
             Some(name) => name,
             None if has_header => letters(column),
-            None => format!("column{}", at + 1),
+            None => format!("column{at}"),
         });
         let mut values = vec![None; count];
         for (row, cell) in cells {

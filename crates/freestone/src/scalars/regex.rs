@@ -38,7 +38,8 @@ pub(super) fn all() -> Vec<Scalar> {
 struct LastPattern {
     /// Whether a match must be the whole text.
     is_whole: bool,
-    known: Option<Known>,
+    /// On the heap, because a library that is loaded into another process has little room for what each thread has.
+    known: Option<Box<Known>>,
 }
 
 /// A compiled regular expression.
@@ -74,7 +75,8 @@ impl LastPattern {
         if self.known.as_ref().is_none_or(|known| known.written != written || known.options != options) {
             let (pattern, is_global) = compiled(written, options, self.is_whole)?;
             let (written, options) = (written.to_owned(), options.to_owned());
-            self.known = Some(Known { written, options, pattern, is_global, results: Results::default() });
+            let known = Known { written, options, pattern, is_global, results: Results::default() };
+            self.known = Some(Box::new(known));
         }
         match &mut self.known {
             Some(known) => Ok(known),
