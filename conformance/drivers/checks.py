@@ -4,17 +4,39 @@ A suite prints a line per check, `ok NAME` or `WRONG NAME: reason`, and `end` be
 PGUSER, PGPASSWORD and PGDATABASE. The suites in other languages print the same.
 """
 
+import datetime
+import decimal
 import json
 import os
 import pathlib
 import sys
+import uuid
 
+UTC = datetime.timezone.utc
 EXPECTED = json.loads(pathlib.Path(__file__).with_name("expected.json").read_text(encoding="utf-8"))
 # The table of the statements in EXPECTED["errors"], with a row.
 ERRORS_TABLE = (
     "DROP TABLE IF EXISTS errors_of_it",
     "CREATE TABLE errors_of_it (id INTEGER PRIMARY KEY, name VARCHAR(3), n INTEGER CHECK (n > 0))",
     "INSERT INTO errors_of_it VALUES (1, 'a', 1)",
+)
+# Values that several drivers send and read as the same objects of Python, with their names and types.
+VALUES_OF_ALL = (
+    ("smallint", "smallint", -7),
+    ("bigint", "bigint", 2**62),
+    ("real", "real", 1.5),
+    ("double", "double precision", 2.25),
+    ("numeric", "numeric(10, 2)", decimal.Decimal("12.30")),
+    ("numeric without scale", "numeric", decimal.Decimal("12.345678901234567")),
+    ("boolean", "boolean", True),
+    ("date", "date", datetime.date(2024, 2, 29)),
+    ("time", "time", datetime.time(10, 20, 30, 500_000)),
+    ("timestamp", "timestamp", datetime.datetime(2024, 2, 29, 10, 20, 30, 123_456)),
+    ("timestamp with zone", "timestamptz", datetime.datetime(2024, 2, 29, 10, 20, 30, tzinfo=UTC)),
+    ("uuid", "uuid", uuid.UUID("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11")),
+    ("integers", "integer[]", [1, None, 3]),
+    ("texts", "text[]", ["a,b", '"', None, ""]),
+    ("two dimensions", "integer[][]", [[1, 2], [3, 4]]),
 )
 CHECKS = []
 

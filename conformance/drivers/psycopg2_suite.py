@@ -5,35 +5,19 @@ import decimal
 import io
 import threading
 import time
-import uuid
 
 import psycopg2
 import psycopg2.extensions
 import psycopg2.extras
-from checks import ERRORS_TABLE, check, each, equal, errors, login, run, texts
+from checks import ERRORS_TABLE, UTC, VALUES_OF_ALL, check, each, equal, errors, login, run, texts
 
-UTC = datetime.timezone.utc
 VALUES = [
-    ("smallint", "smallint", -7),
-    ("bigint", "bigint", 2**62),
-    ("real", "real", 1.5),
-    ("double", "double precision", 2.25),
+    *VALUES_OF_ALL,
     ("infinity", "double precision", float("inf")),
-    ("numeric", "numeric(10, 2)", decimal.Decimal("12.30")),
-    ("numeric without scale", "numeric", decimal.Decimal("12.345678901234567")),
     ("text", "text", "ä 日本語 '\"\\ %"),
     ("char", "char(3)", "abc"),
-    ("boolean", "boolean", True),
-    ("date", "date", datetime.date(2024, 2, 29)),
-    ("time", "time", datetime.time(10, 20, 30, 500_000)),
     ("time with zone", "timetz", datetime.time(10, 20, 30, tzinfo=UTC)),
-    ("timestamp", "timestamp", datetime.datetime(2024, 2, 29, 10, 20, 30, 123_456)),
-    ("timestamp with zone", "timestamptz", datetime.datetime(2024, 2, 29, 10, 20, 30, tzinfo=UTC)),
     ("interval", "interval", datetime.timedelta(days=3, seconds=4, microseconds=5)),
-    ("uuid", "uuid", uuid.UUID("a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11")),
-    ("integers", "integer[]", [1, None, 3]),
-    ("texts", "text[]", ["a,b", '"', None, ""]),
-    ("two dimensions", "integer[][]", [[1, 2], [3, 4]]),
     ("dates", "date[]", [datetime.date(2024, 2, 29), None]),
     ("numerics", "numeric(10, 2)[]", [decimal.Decimal("1.50"), None]),
 ]
