@@ -1,7 +1,7 @@
 """TPC-H under a memory limit: each query in a process of its own, without a limit and with one, by Freestone and DuckDB.
 
 python bench/limits.py                            # scale factor 1 within 500 MB
-python bench/limits.py --scale 10 --limit 2GB     # takes about 20 minutes, and 15 GB of disk
+python bench/limits.py --scale 10 --limit 2GB     # about five minutes, and 15 GB of disk
 
 The tables are loaded once, untimed, and the files are in the system's cache. A time is that of the process from its start to
 its end, the best of `--runs`; the memory is the largest resident size of the process, mapped files included. Rows are compared
@@ -48,12 +48,16 @@ def run(command: list[str]) -> Run:
     return Run(printed, failed[0] if process.returncode else "", seconds, usage.ru_maxrss * 1024)
 
 
+def load(data: Path) -> str:
+    """The statements, of either engine, that make the tables."""
+    return ";".join(f"CREATE TABLE {name} AS SELECT * FROM '{data}/{name}.parquet'" for name in TABLES)
+
+
 class Freestone:
     def __init__(self, options: argparse.Namespace, data: Path, folder: Path) -> None:
         self.binary, self.threads, self.store = str(options.freestone), str(options.threads), folder / "freestone"
         subprocess.run(["rm", "-rf", self.store], check=True)
-        load = ";".join(f"CREATE TABLE {name} AS SELECT * FROM '{data}/{name}.parquet'" for name in TABLES)
-        subprocess.run([self.binary, self.store, "--threads", self.threads, "-c", load], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([self.binary, self.store, "--threads", self.threads, "-c", load(data)], check=True, stdout=subprocess.DEVNULL)
 
     def command(self, sql: str, limit: str | None) -> list[str]:
         limited = ["--memory-limit", limit] if limit else []
@@ -64,8 +68,7 @@ class DuckDB:
     def __init__(self, options: argparse.Namespace, data: Path, folder: Path) -> None:
         self.binary, self.threads, self.store = str(Path(sys.executable).with_name("duckdb")), options.threads, folder / "tpch.duckdb"
         if not self.store.exists():
-            load = ";".join(f"CREATE TABLE {name} AS SELECT * FROM '{data}/{name}.parquet'" for name in TABLES)
-            subprocess.run([self.binary, self.store, "-c", load], check=True, stdout=subprocess.DEVNULL)
+                subprocess.run([self.binary, self.store, "-c", load(data)], check=True, stdout=subprocess.DEVNULL)
 
     def command(self, sql: str, limit: str | None) -> list[str]:
         limited = f"SET memory_limit = '{limit}';" if limit else ""

@@ -195,7 +195,7 @@ impl Binder<'_> {
     }
 }
 
-/// The refusal of a type of DuckDB that there is not, with what to write instead.
+/// The refusal of a type that only DuckDB has, with what to write instead.
 fn missing_type(name: &str, span: Span) -> Box<BindError> {
     let hint = match name {
         "bignum" | "varint" => "write HUGEINT for whole numbers of up to 38 digits, DECIMAL(76,0) for up to 76",

@@ -25,7 +25,7 @@ use crate::repeats::Repeats;
 use crate::rows::{Field, Layout, Rows};
 pub use crate::states::Call;
 use crate::states::{PARTITIONS, Run, States};
-use crate::stretches::{Left, Stretches, has_stretches, merged};
+use crate::stretches::{Left, Stretches, merged};
 use crate::vector::{Batch, Form};
 
 /// An aggregation of batches whose first columns are the keys.
@@ -152,8 +152,10 @@ impl Sink for Arc<Aggregation> {
     fn worker(&self) -> Box<dyn SinkWorker> {
         let repeats = self.is_distinct_text().then(Repeats::default);
         let (of, runs, groups) = (self.clone(), vec![], vec![]);
-        let are_divided = self.sets.is_none() && has_stretches(&self.keys);
-        let stretches = are_divided.then(|| Stretches::new(&self.calls, &self.keys[0], &self.layout, &self.context));
+        let stretches = match self.sets {
+            Some(_) => None,
+            None => Stretches::new(&self.calls, &self.keys, &self.layout, &self.context),
+        };
         Box::new(Worker { of, stretches, states: None, divided: None, runs, groups, repeats, looks_up: true })
     }
 

@@ -74,8 +74,7 @@ impl GroupTable {
                 }
                 return;
             }
-            self.direct = None;
-            self.resize(SLOTS_MIN.max((self.rows.len() * 2).next_power_of_two()));
+            self.find_by_hash();
         }
         let mut batch = std::mem::replace(&mut self.keys, Rows::borrowing(self.rows.layout().clone()));
         batch.clear();
@@ -99,8 +98,8 @@ impl GroupTable {
         self.slots = vec![0; SLOTS_MIN];
     }
 
-    /// After [`GroupTable::leave`], groups are found again.
-    pub fn enter_again(&mut self) {
+    /// Groups are found by hashes from now on, also after [`GroupTable::leave`].
+    pub fn find_by_hash(&mut self) {
         self.direct = None;
         self.resize(SLOTS_MIN.max((self.rows.len() * 2).next_power_of_two()));
     }
@@ -152,8 +151,8 @@ impl GroupTable {
 
     /// Appends the group of each of the given rows of `keys`, which have their hashes, to `groups`. New ones are added.
     pub fn find(&mut self, keys: &Rows, which: impl ExactSizeIterator<Item = usize>, groups: &mut Vec<u32>) {
-        if self.direct.take().is_some() {
-            self.resize(SLOTS_MIN.max((self.rows.len() * 2).next_power_of_two()));
+        if self.direct.is_some() {
+            self.find_by_hash();
         }
         groups.reserve(which.len());
         if self.rows.layout().is_flat() {

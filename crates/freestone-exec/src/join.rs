@@ -167,7 +167,7 @@ struct Built {
     paired: Vec<AtomicU64>,
     _claim: Claim,
     /// That of the sets of keys which scans have.
-    _sets: Option<Claim>,
+    _sets: Claim,
 }
 
 /// The first row of each bucket, counted from 1; 0 for no row.
@@ -189,6 +189,11 @@ fn tag(hash: u64) -> u64 {
 }
 
 impl Directory {
+    /// Whether a bucket is a key.
+    fn is_by_key(&self) -> bool {
+        matches!(self, Directory::Key { .. } | Directory::Rank { .. })
+    }
+
     /// The first row of the bucket of each key, counted from 1; 0 if the bucket does not have it. Loads of different keys
     /// overlap, because none waits for another.
     fn first_rows(&self, hashes: &[u64], keys: Option<&[i64]>, first: &mut Vec<u32>) {
@@ -270,8 +275,9 @@ impl Join {
         BuiltKeys::Ints { low, high, words: (!is_full).then_some(words) }
     }
 
-    /// Chains the rows of all threads. `range`: of the first key.
-    fn build(&self, parts: Vec<Rows>, range: Option<(i64, i64)>, mut claim: Claim) -> Result<Built> {
+    /// Chains the rows of all threads. `range`: of the first key; `sets`: what the sets of keys claim.
+    fn build(&self, parts: Vec<Rows>, range: Option<(i64, i64)>, sets: Claim) -> Result<Built> {
+        let mut claim = Claim::new(self.context.clone());
         let count: usize = parts.iter().map(Rows::len).sum();
         let mut rows = FrozenRows::joined(self.layout.clone(), parts)?;
         let span = range.map(|(low, high)| high.abs_diff(low));
@@ -280,7 +286,7 @@ impl Join {
             let directory = Directory::Range(Ranges::new(&rows, &self.plan.build[..self.plan.keys], is_below));
             claim.resize(rows.bytes() + rows.len() * Ranges::ROW_BYTES)?;
             let paired = self.unpaired(&rows);
-            return Ok(Built { rows, directory, next: vec![], paired, _claim: claim, _sets: None });
+            return Ok(Built { rows, directory, next: vec![], paired, _claim: claim, _sets: sets });
         }
         let (directory_bytes, low) = match (span.filter(is_dense), range) {
             (Some(span), Some((low, _))) if has_int_key(&self.plan) => {
@@ -305,7 +311,7 @@ impl Join {
             claim.resize(bytes(&rows, &next))?;
         }
         let paired = self.unpaired(&rows);
-        Ok(Built { rows, directory, next, paired, _claim: claim, _sets: None })
+        Ok(Built { rows, directory, next, paired, _claim: claim, _sets: sets })
     }
 
     /// Rows in buckets: by a key between `low` and its span, or by hashes.
@@ -516,7 +522,7 @@ impl Sink for Arc<Join> {
         }
         drop(claims);
         let range = ranges.first().copied().flatten();
-        let built = Built { _sets: Some(sets), ..self.build(parts, range, Claim::new(self.context.clone()))? };
+        let built = self.build(parts, range, sets)?;
         // A join is built once.
         let _ = self.built.set(built);
         Ok(())
@@ -671,7 +677,7 @@ impl StepWorker for Prober {
         {
             return self.push_codes(&join, &entries, codes, &batch, next);
         }
-        let ints = matches!(built.directory, Directory::Key { .. } | Directory::Rank { .. }).then(|| keys[0].as_ints());
+        let ints = built.directory.is_by_key().then(|| keys[0].as_ints());
         if ints.is_none() {
             hash_rows(keys, batch.rows, &mut self.hashes);
         }
@@ -827,7 +833,7 @@ impl Prober {
     fn keep_equal(&mut self, join: &Join, keys: &[Vector]) {
         let (plan, built) = (&join.plan, join.built());
         let Prober { probe_rows, build_rows, keys: words, hashes, .. } = self;
-        if matches!(built.directory, Directory::Key { .. } | Directory::Rank { .. }) {
+        if built.directory.is_by_key() {
             // A bucket is a key.
         } else if has_int_key(plan) {
             let (at, keys) = (join.layout.word_of(0), keys[0].as_ints());

@@ -273,7 +273,7 @@ impl Claim {
         self.context.clone()
     }
 
-    /// Claims so many bytes more.
+    /// Claims this number of bytes more.
     ///
     /// # Errors
     /// There is not enough.

@@ -14,31 +14,27 @@ use crate::direct::KeyDomain;
 use crate::error::Result;
 use crate::groups::GroupTable;
 use crate::pipeline::Context;
-use crate::rows::Layout;
+use crate::rows::{Field, Layout};
 use crate::states::{Call, Run, States};
 use crate::vector::{Batch, Form, Values, Vector};
 
 /// The values of a stretch, as bits.
 const STRETCH_BITS: u32 = 18;
-/// So many stretches are open, and so many may a batch have.
+/// The stretches that are open at most, and that a batch may have.
 const OPEN: usize = 4;
-/// Stretches pay if they have at least so many rows.
+/// The rows from which a stretch is worth its array.
 const ROWS_MIN: usize = 1 << 14;
-/// So many stretches may have fewer, or a quarter.
+/// The stretches that may have fewer, or a quarter of all.
 const POOR: usize = 8;
 /// The stretch of NULL. No other has this number, because numbers have fewer bits.
 const NULL: u64 = u64::MAX;
 
-/// Whether groups of these keys are divided into stretches: there is one, an integer, and its values are not few.
-pub(crate) fn has_stretches(keys: &[KeyDomain]) -> bool {
-    let [KeyDomain { field, bounds: Some((low, high)) }] = keys else { return false };
-    field.form == Form::Int && high.abs_diff(*low) >> STRETCH_BITS >= OPEN as u64
-}
-
 /// The groups of one thread.
 pub(crate) struct Stretches {
     calls: Vec<Call>,
-    domain: KeyDomain,
+    field: Field,
+    /// The value at which the first stretch begins.
+    low: i64,
     layout: Arc<Layout>,
     context: Arc<dyn Context>,
     /// The one used last is the last.
@@ -53,11 +49,18 @@ pub(crate) struct Stretches {
 pub(crate) type Left = BTreeMap<u64, Vec<States>>;
 
 impl Stretches {
-    /// No groups of a key that [`has_stretches`].
-    pub fn new(calls: &[Call], key: &KeyDomain, layout: &Arc<Layout>, context: &Arc<dyn Context>) -> Stretches {
-        let (calls, domain, layout, context) = (calls.to_vec(), key.clone(), layout.clone(), context.clone());
+    /// No groups of these keys; `None` if they are not divided into stretches: if there is not one, an integer of many values.
+    pub fn new(
+        calls: &[Call],
+        keys: &[KeyDomain],
+        layout: &Arc<Layout>,
+        context: &Arc<dyn Context>,
+    ) -> Option<Stretches> {
+        let [KeyDomain { field, bounds: Some((low, high)) }] = keys else { return None };
+        let is_wide = field.form == Form::Int && high.abs_diff(*low) >> STRETCH_BITS >= OPEN as u64;
+        let (calls, field, layout, context) = (calls.to_vec(), field.clone(), layout.clone(), context.clone());
         let (open, left, groups) = (vec![], vec![], vec![]);
-        Stretches { calls, domain, layout, context, open, left, poor: 0, groups }
+        is_wide.then_some(Stretches { calls, field, low: *low, layout, context, open, left, poor: 0, groups })
     }
 
     /// Adds the rows of a batch of a unit. `false`: they are in too many stretches, and none was added.
@@ -70,7 +73,7 @@ impl Stretches {
         if self.poor > POOR.max(self.left.len() / 4) {
             return Ok(false);
         }
-        let low = self.low();
+        let low = self.low;
         let (mut least, mut last) = (u64::MAX, 0);
         values.iter().for_each(|value| {
             let place = value.wrapping_sub(low) as u64;
@@ -86,11 +89,6 @@ impl Stretches {
             self.push_one(unit, stretch, &batch.take(&rows))?;
         }
         Ok(true)
-    }
-
-    /// The value at which the first stretch begins.
-    fn low(&self) -> i64 {
-        self.domain.bounds.map_or(0, |(low, _)| low)
     }
 
     fn push_one(&mut self, unit: usize, stretch: u64, batch: &Batch) -> Result<()> {
@@ -112,12 +110,12 @@ impl Stretches {
             let (number, states) = self.open.remove(0);
             self.leave(number, states)?;
         }
-        let first = self.low().wrapping_add((stretch << STRETCH_BITS) as i64);
+        let first = self.low.wrapping_add((stretch << STRETCH_BITS) as i64);
         let bounds = match stretch {
             NULL => (0, 0),
             _ => (first, first.saturating_add((1 << STRETCH_BITS) - 1)),
         };
-        let domain = KeyDomain { field: self.domain.field.clone(), bounds: Some(bounds) };
+        let domain = KeyDomain { field: self.field.clone(), bounds: Some(bounds) };
         let table = GroupTable::with_domains(self.layout.clone(), &[domain]);
         self.open.push((stretch, States::new(&self.calls, table, self.context.clone())?));
         Ok(())
@@ -179,7 +177,7 @@ pub(crate) fn merged(mut parts: Vec<States>) -> Result<Batch> {
     let mut parts = parts.into_iter();
     let Some(mut all) = parts.next() else { return Ok(Batch { rows: 0, columns: vec![] }) };
     if parts.len() > 0 {
-        all.table.enter_again();
+        all.table.find_by_hash();
     }
     for states in parts {
         let run = states.into_run(0)?;

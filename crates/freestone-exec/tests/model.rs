@@ -177,6 +177,19 @@ fn executed(stages: &[Stage], inputs: Vec<Vec<Batch>>, context: &Arc<dyn Context
     std::mem::take(&mut *output.0.lock())
 }
 
+/// The rows of a join of two inputs: the build side and the probe side.
+fn executed_join(plan: Plan, inputs: Vec<Vec<Batch>>, context: &Arc<dyn Context>) -> Vec<Row> {
+    let returns_build = plan.kind.returns_build();
+    let join = Join::new(plan, context.clone());
+    let mut last = vec![input(1, vec![Arc::new(join.clone())])];
+    if returns_build {
+        last.push(Branch { feed: Feed::Source(join.rest()), steps: vec![] });
+    }
+    let sink: Arc<dyn Sink> = Arc::new(join);
+    let build = Stage { branches: vec![input(0, vec![])], sink: Some(sink) };
+    executed(&[build, Stage { branches: last, sink: None }], inputs, context)
+}
+
 fn sorted(mut rows: Vec<Row>) -> Vec<String> {
     let mut shown: Vec<String> =
         rows.drain(..).map(|row| row.iter().map(Cell::key).collect::<Vec<_>>().join("|")).collect();
@@ -339,15 +352,7 @@ proptest! {
             output: output(kind, forms.len()),
             on_built: None,
         };
-        let join = Join::new(plan, context.clone());
-        let mut last = vec![input(1, vec![Arc::new(join.clone())])];
-        if kind.returns_build() {
-            last.push(Branch { feed: Feed::Source(join.rest()), steps: vec![] });
-        }
-        let sink: Arc<dyn Sink> = Arc::new(join);
-        let stages =
-            [Stage { branches: vec![input(0, vec![])], sink: Some(sink) }, Stage { branches: last, sink: None }];
-        let found = executed(&stages, vec![batches(&build, &forms, each), batches(&probe, &forms, each)], &context);
+        let found = executed_join(plan, vec![batches(&build, &forms, each), batches(&probe, &forms, each)], &context);
         prop_assert_eq!(sorted(found), sorted(joined(kind, &build, &probe, keys, nulls, condition)));
     }
 
@@ -376,16 +381,7 @@ proptest! {
             on_built: None,
         };
         let context: Arc<dyn Context> = Arc::new(Unlimited(threads));
-        let join = Join::new(plan, context.clone());
-        let mut last = vec![input(1, vec![Arc::new(join.clone())])];
-        if kind.returns_build() {
-            last.push(Branch { feed: Feed::Source(join.rest()), steps: vec![] });
-        }
-        let stages = [
-            Stage { branches: vec![input(0, vec![])], sink: Some(Arc::new(join) as Arc<dyn Sink>) },
-            Stage { branches: last, sink: None },
-        ];
-        let found = executed(&stages, vec![batches(&build, &forms, each), batches(&probe, &forms, each)], &context);
+        let found = executed_join(plan, vec![batches(&build, &forms, each), batches(&probe, &forms, each)], &context);
         let is_pair = |a: &Row, b: &Row| (0..keys).all(|key| {
             let order = (a[key] != Cell::Null && b[key] != Cell::Null).then(|| compared(&a[key], &b[key], false, true));
             let order = if is_below == (key == 0) { order } else { order.map(std::cmp::Ordering::reverse) };
@@ -930,15 +926,7 @@ fn sparse_keys_are_joined_by_rank() {
             output: output(kind, forms.len()),
             on_built: None,
         };
-        let join = Join::new(plan, context.clone());
-        let mut last = vec![input(1, vec![Arc::new(join.clone())])];
-        if kind.returns_build() {
-            last.push(Branch { feed: Feed::Source(join.rest()), steps: vec![] });
-        }
-        let sink: Arc<dyn Sink> = Arc::new(join);
-        let stages =
-            [Stage { branches: vec![input(0, vec![])], sink: Some(sink) }, Stage { branches: last, sink: None }];
-        let found = executed(&stages, vec![batches(&build, &forms, 5000), batches(&probe, &forms, 900)], &context);
+        let found = executed_join(plan, vec![batches(&build, &forms, 5000), batches(&probe, &forms, 900)], &context);
         let mut of_key: std::collections::HashMap<String, Vec<&Row>> = std::collections::HashMap::new();
         build
             .iter()

@@ -1,6 +1,5 @@
 //! The tests of a dynamic filter that concern some of its columns.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -37,10 +36,7 @@ pub(crate) struct PartialFilter {
 impl PartialFilter {
     /// A dynamic filter of which parts may be pushed further than all of it.
     pub fn whole(filter: Filter) -> Filter {
-        let columns: BTreeMap<usize, Column> =
-            collect_columns(&filter).into_iter().map(|column| (column.index(), column)).collect();
-        let (columns, inputs) = columns.into_iter().map(|(at, column)| (at, Arc::new(column) as Filter)).unzip();
-        Arc::new(PartialFilter { of: filter, columns, inputs })
+        PartialFilter::with(&filter, |column| Some(Arc::new(column.clone()))).unwrap_or(filter)
     }
 
     /// The tests of such a filter on columns that `below` finds in the input; `None` if it is another one, or has none of them.
@@ -48,10 +44,14 @@ impl PartialFilter {
         if !filter.is::<PartialFilter>() {
             return None;
         }
-        let mut found: Vec<usize> = collect_columns(filter).iter().map(Column::index).collect();
-        found.sort_unstable();
-        let (columns, inputs): (Vec<usize>, Vec<Filter>) =
-            found.into_iter().filter_map(|column| Some((column, below(column)?))).unzip();
+        PartialFilter::with(filter, |column| below(column.index()))
+    }
+
+    fn with(filter: &Filter, below: impl Fn(&Column) -> Option<Filter>) -> Option<Filter> {
+        let mut found: Vec<Column> = collect_columns(filter).into_iter().collect();
+        found.sort_unstable_by_key(Column::index);
+        let inputs = found.iter().filter_map(|column| Some((column.index(), below(column)?)));
+        let (columns, inputs): (Vec<usize>, Vec<Filter>) = inputs.unzip();
         (!columns.is_empty()).then(|| Arc::new(PartialFilter { of: filter.clone(), columns, inputs }) as Filter)
     }
 

@@ -7,8 +7,8 @@ use parking_lot::Mutex;
 
 use super::Piece;
 
-/// At least one in so many of a scan's morsels must be left, and so many of them, so that a claim is worth another start of the
-/// plan.
+/// The share of a scan's morsels that must be left, one in this number, and their least number, so that a claim is worth another
+/// start of the plan.
 const LEFT_SHARE: usize = 4;
 const LEFT_LEAST: usize = 4;
 
