@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from cgroups import Group, Groups
@@ -16,6 +17,14 @@ from engines import Freestone, Job
 from peers import Rows
 
 START_SECONDS = 60
+
+
+@dataclass
+class Place:
+    """Where a database is, and the environment in which processes find it."""
+
+    url: str
+    environment: dict[str, str] | None = None
 
 
 class Connection(Freestone):
@@ -39,12 +48,11 @@ class Connection(Freestone):
 class Process:
     """A process of the program. What it writes to standard error is kept."""
 
-    def __init__(self, command: Sequence[str | Path], group: Group | None) -> None:
-        texts = [str(part) for part in command]
+    def __init__(self, command: Sequence[str | Path], group: Group | None, environment: dict[str, str] | None) -> None:
+        texts = group.command([str(part) for part in command]) if group else [str(part) for part in command]
         self.said: list[str] = []
-        self.process = subprocess.Popen(
-            group.command(texts) if group else texts, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
-        )
+        null = subprocess.DEVNULL
+        self.process = subprocess.Popen(texts, stdin=null, stdout=null, stderr=subprocess.PIPE, text=True, env=environment)
         threading.Thread(target=self.listen, daemon=True).start()
 
     def listen(self) -> None:
@@ -95,25 +103,25 @@ def free_port() -> int:
 class Worker:
     """A worker with a fixed address, which can be killed and started again."""
 
-    def __init__(self, freestone: Path, store: str, token: Path, memory: str, group: Group | None) -> None:
-        self.address, self.group = f"127.0.0.1:{free_port()}", group
-        self.command = [freestone, "worker", "--store", store, "--token-file", token, "--listen", self.address, "--threads", "1"]
+    def __init__(self, freestone: Path, place: Place, token: Path, memory: str, group: Group | None) -> None:
+        self.address, self.group, self.environment = f"127.0.0.1:{free_port()}", group, place.environment
+        self.command = [freestone, "worker", "--store", place.url, "--token-file", token, "--listen", self.address, "--threads", "1"]
         self.command += ["--memory-limit", memory]
-        self.start()
+        self.process: Process | None = None
 
     def start(self) -> None:
-        self.process = Process(self.command, self.group)
+        self.process = Process(self.command, self.group, self.environment)
         self.process.wait_for("listening: worker://")
 
 
 class Server:
     """A server, with the workers of a list or without any, and one connection to it."""
 
-    def __init__(self, freestone: Path, store: str, token: Path, workers: Sequence[Worker], threads: int, group: Group | None) -> None:
-        command = [freestone, "serve", store, "--listen", "127.0.0.1:0", "--no-auth", "--threads", str(threads)]
+    def __init__(self, freestone: Path, place: Place, token: Path, workers: Sequence[Worker], threads: int, group: Group | None) -> None:
+        command = [freestone, "serve", place.url, "--listen", "127.0.0.1:0", "--no-auth", "--threads", str(threads)]
         if workers:
             command += ["--cluster", ",".join(worker.address for worker in workers), "--token-file", token]
-        self.process, self.freestone = Process(command, group), freestone
+        self.process, self.freestone = Process(command, group, place.environment), freestone
         self.address = "freestone://" + self.process.wait_for("listening: freestone://")
         self.connections: list[Connection] = []
         self.connection = self.connect()
@@ -146,32 +154,49 @@ class Cluster:
     The server of n workers uses the first n. All processes run at the same time, so that repetitions can alternate among them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, place: Place, folder: Path, options: argparse.Namespace, groups: Groups | None) -> None:
+        self.place, self.options, self.made = place, options, groups
+        self.prefix, self.token = folder.name, folder / "token"
         self.groups: dict[str, Group | None] = {}
         self.workers: list[Worker] = []
         self.servers: dict[str, Server] = {}
+        if not self.token.exists():
+            self.token.touch(mode=0o600)
+            self.token.write_text(os.urandom(32).hex())
 
-    def start(self, freestone: Path, store: str, folder: Path, options: argparse.Namespace, groups: Groups | None) -> None:
-        token = folder / "token"
-        if not token.exists():
-            token.touch(mode=0o600)
-            token.write_text(os.urandom(32).hex())
-        counts: list[int] = options.workers
-        group = lambda name, cores: groups.group(f"{folder.name}-{name}", cores) if groups else None
-        for at in range(max(counts)):
-            self.groups[f"worker-{at}"] = group(f"worker-{at}", options.share)
-            self.workers.append(Worker(freestone, store, token, options.memory, self.groups[f"worker-{at}"]))
-        server = lambda name, workers, cores: Server(freestone, store, token, workers, options.threads, group(name, cores))
+    def start(self) -> None:
+        """Starts all workers and servers."""
+        counts: list[int] = self.options.workers
+        for _ in range(max(counts)):
+            self.add_worker().start()
         for count in counts:
-            self.servers[str(count)] = server(f"server-{count}", self.workers[:count], options.server_share)
-        self.servers["alone"] = server("alone", [], options.server_share)
-        self.servers["process"] = server("process", [], max(counts) * options.share + options.server_share)
+            self.add_server(str(count), self.workers[:count], self.options.server_share)
+        self.add_server("alone", [], self.options.server_share)
+        self.add_server("process", [], max(counts) * self.options.share + self.options.server_share)
         for count in counts:
             self.servers[str(count)].wait_for_workers(count)
 
+    def group(self, name: str, cores: float) -> Group | None:
+        group = self.made.group(f"{self.prefix}-{name}", cores) if self.made else None
+        self.groups[name] = group
+        return group
+
+    def add_worker(self) -> Worker:
+        """A worker with its share, which is not started yet."""
+        name = f"worker-{len(self.workers)}"
+        group = self.group(name, self.options.share)
+        self.workers.append(Worker(self.options.freestone, self.place, self.token, self.options.memory, group))
+        return self.workers[-1]
+
+    def add_server(self, name: str, workers: Sequence[Worker], cores: float) -> Server:
+        """Starts a server with these workers, or without any."""
+        group = self.group(f"server-{name}", cores)
+        self.servers[name] = Server(self.options.freestone, self.place, self.token, workers, self.options.threads, group)
+        return self.servers[name]
+
     @property
     def largest(self) -> Server:
-        return self.servers[str(len(self.workers))]
+        return self.servers[str(max(self.options.workers))]
 
     def slow(self, worker: int, cores: float) -> None:
         """Changes the processor time of a worker."""
@@ -180,11 +205,15 @@ class Cluster:
         group.limit(cores)
 
     def processor_seconds(self) -> float:
-        processes = [worker.process for worker in self.workers] + [server.process for server in self.servers.values()]
+        processes = [worker.process for worker in self.workers if worker.process] + [server.process for server in self.servers.values()]
         return sum(process.processor_seconds() for process in processes)
 
     def stop(self) -> None:
         for server in self.servers.values():
             server.stop()
         for worker in self.workers:
-            worker.process.stop()
+            if worker.process:
+                worker.process.stop()
+        for group in self.groups.values():
+            if group:
+                group.remove()

@@ -45,8 +45,10 @@ print(json.dumps({"ms": (time.perf_counter() - began) * 1000, "rows": [[str(cell
 class Store:
     """The process of the store, with the files of a folder."""
 
-    def __init__(self, program: Path, folder: Path, latency: int) -> None:
-        command = [str(program), str(folder), "bench", str(latency)]
+    def __init__(self, program: Path, folder: Path, latency: int, bucket: str = "bench", rate: int | None = None) -> None:
+        """`latency`: milliseconds until each answer. `rate`: the most bytes per second of all answers together."""
+        command = [str(program), str(folder), bucket, str(latency)]
+        command += ["127.0.0.1:0", str(rate)] if rate else []
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, bufsize=1)
         assert self.process.stdout is not None
@@ -56,10 +58,27 @@ class Store:
 
     def traffic(self) -> tuple[int, int]:
         """Requests and bytes since the last call."""
+        requests, sent, _ = self.traffic_by_method()
+        return requests, sent
+
+    def traffic_by_method(self) -> tuple[int, int, dict[str, int]]:
+        """Requests and bytes since the last call, and the requests of each method."""
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write("\n")
-        requests, sent = self.process.stdout.readline().split()
-        return int(requests), int(sent)
+        requests, sent, *methods = self.process.stdout.readline().split()
+        pairs = (text.split("=") for text in methods)
+        return int(requests), int(sent), {method: int(count) for method, count in pairs}
+
+    def environment(self) -> dict[str, str]:
+        """The environment in which clients of S3 find the store."""
+        return dict(
+            os.environ,
+            AWS_ENDPOINT=self.endpoint,
+            AWS_ALLOW_HTTP="true",
+            AWS_ACCESS_KEY_ID=KEY_ID,
+            AWS_SECRET_ACCESS_KEY=SECRET,
+            AWS_REGION="us-east-1",
+        )
 
     def stop(self) -> None:
         assert self.process.stdin is not None
@@ -69,16 +88,8 @@ class Store:
 
 def freestone(program: Path, store: Store, threads: int, sql: str) -> tuple[float, list[list[str]]]:
     """The milliseconds and the rows of a query in Freestone."""
-    environment = dict(
-        os.environ,
-        AWS_ENDPOINT=store.endpoint,
-        AWS_ALLOW_HTTP="true",
-        AWS_ACCESS_KEY_ID=KEY_ID,
-        AWS_SECRET_ACCESS_KEY=SECRET,
-        AWS_REGION="us-east-1",
-    )
     command = [str(program), ":memory:", "--threads", str(threads), "--format", "csv", "--timing", "-c", sql]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=store.environment(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"error: freestone: {done.stderr}")
     found = re.search(r"([\d.]+) (µs|ms|s)\b", done.stderr)

@@ -94,6 +94,24 @@ def test_wrong_rows_are_noticed(capsys):
     assert "**WRONG**" in "\n".join(cluster.table({"q": found}))
 
 
+def test_a_run_goes_on_where_the_last_one_ended(tmp_path):
+    options = cluster.parse(["--json", str(tmp_path / "kept.json"), "--minutes", "5"])
+    kept, rows = cluster.Kept(options, "none"), [["1"]]
+    cluster.measure({"1": Fake(rows), "process": Fake(rows)}, {"a": "SELECT 1"}, 2, kept, "ssb")
+    kept.keep_part("short", cluster.Part([cluster.Figure("f", 2.0, 1.0)], ["a line"], False))
+    kept.end = 0.0
+    with pytest.raises(cluster.OutOfTime):
+        cluster.measure({"process": Fake(rows)}, {"a": "SELECT 1", "b": "SELECT 2"}, 2, kept, "ssb")
+    again, connection = cluster.Kept(options, "none"), Fake(rows)
+    found = cluster.measure({"process": connection}, {"a": "SELECT 1", "b": "SELECT 2"}, 2, again, "ssb")
+    assert (connection.asked, found["a"]["1"].times, found["b"]["process"].times) == (3, [20.0, 30.0], [20.0, 30.0])
+    part = again.part("short")
+    assert part is not None and part.lines == ["a line"] and part.figures[0].is_reached and again.part("kill") is None
+    for other in (["--scale", "2"], ["--latency", "1"]):
+        with pytest.raises(SystemExit):
+            cluster.Kept(cluster.parse(["--json", str(tmp_path / "kept.json"), *other]), "none")
+
+
 def test_options_are_checked(capsys):
     options = cluster.parse(["--workers", "4,1,2,2", "--scale", "0.5"])
     assert options.workers == [1, 2, 4] and options.tpch_scale == 0.5

@@ -17,7 +17,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::{Request, Response};
 use objects::Objects;
@@ -70,12 +70,29 @@ impl Traffic {
     }
 }
 
+/// A line that all connections share: when it is free again, and the bytes that it carries per second.
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    free: Instant,
+    bytes_per_second: u64,
+}
+
+impl Pace {
+    /// Sends so many bytes after all others, and says for how long the sender waits.
+    fn wait(&mut self, bytes: usize) -> Duration {
+        let now = Instant::now();
+        self.free = self.free.max(now) + Duration::from_secs_f64(bytes as f64 / self.bytes_per_second as f64);
+        self.free.duration_since(now)
+    }
+}
+
 #[derive(Debug, Default)]
 struct State {
     objects: Mutex<Objects>,
     plans: Mutex<Vec<Plan>>,
     traffic: Mutex<Traffic>,
     delay: Mutex<Duration>,
+    pace: Mutex<Option<Pace>>,
     /// Servers of plain files know no ranges.
     without_ranges: AtomicBool,
     ends: AtomicBool,
@@ -178,9 +195,19 @@ impl Server {
         locked(&self.state.plans).is_empty()
     }
 
+    /// Forgets the faults that have not happened.
+    pub fn forget_plans(&self) {
+        locked(&self.state.plans).clear();
+    }
+
     /// Each request from now on is answered so much later, as by a store that is far away.
     pub fn delay(&self, delay: Duration) {
         *locked(&self.state.delay) = delay;
+    }
+
+    /// All bodies together are sent at no more than this many bytes per second from now on, which is above 0.
+    pub fn limit_rate(&self, bytes_per_second: u64) {
+        *locked(&self.state.pace) = Some(Pace { free: Instant::now(), bytes_per_second: bytes_per_second.max(1) });
     }
 
     /// Ranges are ignored from now on: whole objects are sent.
@@ -220,6 +247,8 @@ fn serve(stream: &TcpStream, state: &State) {
         *traffic.requests.entry(request.method.clone()).or_default() += 1;
         traffic.sent_bytes += response.body.len() as u64;
         drop(traffic);
+        let wait = locked(&state.pace).as_mut().map(|pace| pace.wait(response.body.len()));
+        std::thread::sleep(wait.unwrap_or_default());
         if response.write(stream, request.method == "HEAD", is_cut).is_err() || is_cut {
             let _ = stream.shutdown(std::net::Shutdown::Both);
             return;

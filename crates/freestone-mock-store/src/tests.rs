@@ -66,3 +66,12 @@ fn faults_happen_as_planned() {
     assert_eq!((server.get("b", "y"), server.is_done()), (Some(b"new".to_vec()), true));
     assert!(asked(&server, "GET", "/none/x", "", "").contains("NoSuchBucket"));
 }
+
+#[test]
+fn bytes_wait_for_those_before_them() {
+    let begin = Instant::now() + Duration::from_secs(1000);
+    let mut pace = Pace { free: begin, bytes_per_second: 100 };
+    assert!(pace.wait(200) > Duration::from_secs(1));
+    pace.wait(300);
+    assert_eq!(pace.free, begin + Duration::from_secs(5));
+}
