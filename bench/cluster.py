@@ -15,10 +15,10 @@ say nothing about several machines, and none is compared with a target.
 The database is in an object store of this machine, freestone-mock-store, which answers after `--latency` milliseconds; its processor time
 is not limited. `--store folder` has it in a folder. For the part `cold`, the store sends `--rate` megabytes per second.
 
-Data is generated from a fixed seed and loaded once; neither is timed. Queries are warm: each ran once with every number of workers
-before. Repetitions alternate among all configurations, which run at the same time. A time is from sending a statement to its last
-row, as the shell sees it, which is a client of the server. All rows are compared with those of the one process. A ratio is the geometric mean
-of the queries' ratios of medians.
+Data is generated from a fixed seed and loaded once; neither is timed. Queries are warm: each ran twice with every number of workers before,
+first without claims, so that each worker has its own parts in its cache. Repetitions alternate among all configurations, which run at the
+same time. A time is from sending a statement to its last row, as the shell sees it, which is a client of the server. All rows are compared
+with those of the one process. A ratio is the geometric mean of the queries' ratios of medians.
 
 With `--json`, each query and each part is kept when it is measured. A run with the same file and options goes on where the last one ended,
 and with `--minutes` it ends after so many, with status 3 if something is left. Needs only Python's standard library.
@@ -176,6 +176,9 @@ def measure(connections: dict[str, Connection], queries: dict[str, str], runs: i
             kept.check_time()
         plain = "\n".join(line for line in sql.splitlines() if not line.startswith("--"))
         outcomes = {at: Outcome() for at in connections}
+        for connection in connections.values():
+            for statement in ("SET distribution_claims = off", plain, "SET distribution_claims = on"):
+                connection.timed(statement)
         for repetition in range(1 + runs):
             for at, connection in connections.items():
                 milliseconds, rows = connection.timed(plain)
@@ -372,9 +375,10 @@ class Laboratory:
         note = "" if target else f" One takes {longest:.0f} ms here, so the target, for statements under {SHORT_MILLISECONDS:g} ms, is not applied."
         self.found.lines += ["", f"Short statements, median of {SHORT_RUNS} runs.{note}", "", *table(times)]
 
-    def usual(self, server: Server, sql: str) -> tuple[float, Rows]:
+    def usual(self, server: Server, sql: str, claims: str = "on") -> tuple[float, Rows]:
         """The median time of a statement that is divided, and its rows."""
-        server.connection.timed("SET distribution_threshold = 0")
+        for statement in ("SET distribution_threshold = 0", "SET distribution_claims = off", sql, f"SET distribution_claims = {claims}"):
+            server.connection.timed(statement)
         found = [server.connection.timed(sql) for _ in range(1 + self.options.runs)]
         return statistics.median(milliseconds for milliseconds, _ in found[1:]), normalised(found[0][1])
 
@@ -412,8 +416,7 @@ class Laboratory:
         cluster.slow(0, self.options.share / 4)
         slowed = {}
         for claims in ("off", "on"):
-            server.connection.timed(f"SET distribution_claims = {claims}")
-            slowed[claims], rows = self.usual(server, sql)
+            slowed[claims], rows = self.usual(server, sql, claims)
             self.found.is_wrong |= not same(expected, rows)
         cluster.slow(0, self.options.share)
         self.found.figures.append(Figure(f"{title}, claims on against off", slowed["off"] / slowed["on"], CLAIMS_LEAST))

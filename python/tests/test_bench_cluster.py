@@ -77,6 +77,8 @@ class Fake:
         self.answers, self.asked = list(answers), 0
 
     def timed(self, sql):
+        if sql.startswith("SET "):
+            return 0.0, []
         self.asked += 1
         return 10.0 * self.asked, self.answers[min(self.asked, len(self.answers)) - 1]
 
@@ -85,9 +87,9 @@ def test_wrong_rows_are_noticed(capsys):
     rows = [["1", "x"], ["2", "y"]]
     right = {"1": Fake(rows), "8": Fake(rows[::-1]), "process": Fake(rows)}
     found = cluster.measure(right, {"q": "-- a title\nSELECT 1"}, 3)["q"]
-    assert [outcome.times for outcome in found.values()] == [[20.0, 30.0, 40.0]] * 3
+    assert [outcome.times for outcome in found.values()] == [[30.0, 40.0, 50.0]] * 3
     assert not any(outcome.differs for outcome in found.values())
-    wrong = {"1": Fake([["1", "x"], ["3", "y"]]), "8": Fake(rows, rows[:1]), "process": Fake(rows)}
+    wrong = {"1": Fake([["1", "x"], ["3", "y"]]), "8": Fake(rows, rows, rows[:1]), "process": Fake(rows)}
     found = cluster.measure(wrong, {"q": "SELECT 1"}, 1)["q"]
     assert [outcome.differs for outcome in found.values()] == [True, True, False]
     assert capsys.readouterr().err.count("*** WRONG: q with") == 2
@@ -104,7 +106,7 @@ def test_a_run_goes_on_where_the_last_one_ended(tmp_path):
         cluster.measure({"process": Fake(rows)}, {"a": "SELECT 1", "b": "SELECT 2"}, 2, kept, "ssb")
     again, connection = cluster.Kept(options, "none"), Fake(rows)
     found = cluster.measure({"process": connection}, {"a": "SELECT 1", "b": "SELECT 2"}, 2, again, "ssb")
-    assert (connection.asked, found["a"]["1"].times, found["b"]["process"].times) == (3, [20.0, 30.0], [20.0, 30.0])
+    assert (connection.asked, found["a"]["1"].times, found["b"]["process"].times) == (4, [30.0, 40.0], [30.0, 40.0])
     part = again.part("short")
     assert part is not None and part.lines == ["a line"] and part.figures[0].is_reached and again.part("kill") is None
     for other in (["--scale", "2"], ["--latency", "1"]):
