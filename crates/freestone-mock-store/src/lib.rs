@@ -241,7 +241,9 @@ fn serve(stream: &TcpStream, state: &State) {
             return;
         }
         let fault = due(state, &request);
-        std::thread::sleep(*locked(&state.delay));
+        // Others wait at the same time, so the lock is not held meanwhile.
+        let delay = *locked(&state.delay);
+        std::thread::sleep(delay);
         let (response, is_cut) = answered(state, &request, fault);
         let mut traffic = locked(&state.traffic);
         *traffic.requests.entry(request.method.clone()).or_default() += 1;

@@ -75,3 +75,23 @@ fn bytes_wait_for_those_before_them() {
     pace.wait(300);
     assert_eq!(pace.free, begin + Duration::from_secs(5));
 }
+
+#[test]
+fn requests_wait_at_the_same_time() {
+    let server = Server::start().unwrap();
+    server.put("b", "x", b"old".to_vec());
+    server.delay(Duration::from_secs(3));
+    let is_answered = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            asked(&server, "GET", "/b/x", "", "");
+            is_answered.store(true, Ordering::SeqCst);
+        });
+        // The first one waits by now, or finds no delay later, which is as well.
+        std::thread::sleep(Duration::from_millis(500));
+        let was_answered = is_answered.load(Ordering::SeqCst);
+        server.delay(Duration::ZERO);
+        assert!(asked(&server, "GET", "/b/x", "", "").ends_with("old"));
+        assert_eq!(is_answered.load(Ordering::SeqCst), was_answered, "the second answer came while the first waited");
+    });
+}
