@@ -203,3 +203,45 @@ fn segments_in_each_others_place() {
         }
     }
 }
+
+/// What commits say of segments suffices to pass over them: the files of those are not there.
+#[test]
+fn segments_that_commits_rule_out_are_not_opened() {
+    let memory = Memory::new();
+    let store = open(memory.clone()).expect("opens");
+    let mut transaction = store.write().expect("writes");
+    transaction.create_table("t", table_schema(), design(DESIGNS[0])).expect("creates");
+    for start in [0, 100_000, 200_000] {
+        append(&mut transaction, "t", &batch(start..start + 20_000)).expect("appends");
+    }
+    transaction.commit().expect("commits");
+    let find = |files: &Files, low: i64, high: i64| -> Result<(u64, u64, u64), StoreError> {
+        let table = open_reader(files)?.snapshot()?.table("t").expect("a table").clone();
+        let mut request = ScanRequest::columns(vec![0]);
+        request.predicates = vec![ColumnPredicate { column: 0, predicate: keys_between(low, high) }];
+        let metrics = Arc::new(ScanMetrics::default());
+        let morsels = surviving_morsels(&table, &request, 1 << 16, &metrics)?;
+        let totals = metrics.totals();
+        let mut cursor = Cursor::new(table, Arc::new(request), metrics);
+        let mut rows = 0;
+        for morsel in &morsels {
+            cursor.scan(morsel, None)?;
+            while let Some(batch) = cursor.next_ready() {
+                rows += batch.num_rows() as u64;
+            }
+        }
+        rows += cursor.finish()?.map_or(0, |batch| batch.num_rows() as u64);
+        Ok((rows, totals.segments_pruned, totals.pages_total))
+    };
+    let pages = find(&memory.files(), 0, 300_000).expect("sound").2;
+    drop(store);
+    let mut files = memory.files();
+    let segments: Vec<String> = files.keys().filter(|name| name.ends_with(".seg")).cloned().collect();
+    assert_eq!(segments.len(), 3, "{segments:?}");
+    files.remove(&segments[0]);
+    files.remove(&segments[2]);
+    assert_eq!(find(&files, 100_010, 100_019).expect("one segment is read"), (10, 2, pages));
+    assert_eq!(find(&files, 50_000, 60_000).expect("none is read"), (0, 3, pages));
+    let error = find(&files, 10, 19).expect_err("the file is missing").to_string();
+    assert!(error.contains(&segments[0]), "{error}");
+}

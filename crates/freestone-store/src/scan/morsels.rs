@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::index::{IndexMatches, index_matches};
 use super::pool::pool_matches;
-use super::pruning::{is_ruled_out_whole, leaves, survives};
+use super::pruning::{is_ruled_out_whole, leaves, ruled_out_unread, survives};
 use super::{ScanMetrics, ScanRequest};
 use crate::error::Result;
 use crate::limits::GRANULE_ROWS;
@@ -99,6 +99,10 @@ pub fn surviving_morsels_of(
                 }
             },
         };
+        if by_key.is_none() && is_passed_unread(table, at, request, &columns, metrics) {
+            while all.next_if(|morsel| morsel.segment == at).is_some() {}
+            continue;
+        }
         let segment = table.open_segment(at)?;
         for group in segment.groups_of(&columns) {
             ScanMetrics::add(&metrics.pages_total, segment.page_count(group));
@@ -119,9 +123,7 @@ pub fn surviving_morsels_of(
             if !is_ruled_out && survives(&segment, &morsel, request) {
                 left.push(morsel);
             } else {
-                let zones = (morsel.rows.len()).div_ceil(segment.zone_rows());
-                ScanMetrics::add(&metrics.zones, zones);
-                ScanMetrics::add(&metrics.zones_pruned, zones);
+                count_pruned(metrics, morsel.rows.len().div_ceil(segment.zone_rows()));
             }
         }
         if left.len() == before {
@@ -131,6 +133,27 @@ pub fn surviving_morsels_of(
         }
     }
     Ok(left)
+}
+
+/// Whether the commit that added a segment proves that no row qualifies, so that its footer is not read. Counts its zones, and
+/// the pages of the columns that are wanted, as for other segments.
+fn is_passed_unread(table: &Table, at: usize, request: &ScanRequest, columns: &[usize], metrics: &ScanMetrics) -> bool {
+    // A field of a struct, or a column that was added later, is known to the opened segment only.
+    let known = columns.iter().all(|column| *column < table.schema.columns.len());
+    let Some(summary) = ruled_out_unread(table, at, request).filter(|_| known) else { return false };
+    let ids = columns.iter().map(|column| table.schema.id(*column));
+    let Some(pages) = summary.pages_of(ids) else { return false };
+    ScanMetrics::add(&metrics.pages_total, pages.pages as usize);
+    ScanMetrics::add(&metrics.bytes_total, pages.bytes as usize);
+    ScanMetrics::add(&metrics.segments_pruned, 1);
+    // Morsels begin at zones.
+    count_pruned(metrics, (table.segments[at].rows as usize).div_ceil(summary.zone_rows as usize));
+    true
+}
+
+fn count_pruned(metrics: &ScanMetrics, zones: usize) {
+    ScanMetrics::add(&metrics.zones, zones);
+    ScanMetrics::add(&metrics.zones_pruned, zones);
 }
 
 /// Morsels that several threads take: from one shared queue, or from one range each if order matters.

@@ -7,7 +7,8 @@ use super::{ColumnPredicate, IndexMatches, ScanRequest};
 use crate::bitmap;
 use crate::limits::GRANULE_ROWS;
 use crate::segment::zones::Verdict;
-use crate::segment::{CodeFilter, Segment};
+use crate::segment::{CodeFilter, Segment, SegmentSummary};
+use crate::table::Table;
 
 /// A granule during a scan.
 pub(super) struct Granule<'a> {
@@ -120,6 +121,15 @@ fn is_ruled_out(segment: &Segment, zone: usize, request: &ScanRequest) -> bool {
 /// Whether the minimum and maximum of a whole segment prove that no row qualifies.
 pub(super) fn is_ruled_out_whole(segment: &Segment, request: &ScanRequest) -> bool {
     request.predicates.iter().any(|p| segment.footer.zones[p.column].excludes(&p.predicate))
+}
+
+/// What the commit says of a segment, if that proves that no row qualifies. Then its footer need not be read.
+pub(super) fn ruled_out_unread<'a>(table: &'a Table, at: usize, request: &ScanRequest) -> Option<&'a SegmentSummary> {
+    let entry = &table.segments[at];
+    let excludes = |p: &ColumnPredicate| {
+        table.column_summary(at, p.column).is_some_and(|column| column.excludes(entry.rows, &p.predicate))
+    };
+    entry.summary().filter(|_| request.predicates.iter().any(excludes)).map(AsRef::as_ref)
 }
 
 /// Whether zone pruning and index matches leave any row of a morsel.

@@ -12,6 +12,7 @@ mod hot_keys;
 mod index;
 mod parts;
 mod reader;
+mod summary;
 mod writer;
 pub mod zones;
 
@@ -23,5 +24,6 @@ pub(crate) use hot_keys::{Asked, HotKeys, asked};
 pub use index::SegmentIndex;
 pub use parts::{PartKind, SegmentPart};
 pub use reader::{CachedPage, PageRun, Segment};
+pub use summary::{ColumnSummary, GroupSummary, SegmentSummary};
 pub use writer::parallel;
 pub(crate) use writer::{SegmentFile, each_taken, write_segment};

@@ -15,6 +15,7 @@ use super::footer::{
     self, BlobEntry, ColumnDescription, Description, Footer, GroupDescription, IndexDescription, PageEntry,
 };
 use super::index;
+use super::summary::SegmentSummary;
 use super::zones::ZoneMap;
 use crate::collected::CollectedColumn;
 use crate::column::ColumnData;
@@ -37,6 +38,8 @@ pub(crate) struct SegmentFile {
     pages: Vec<Vec<u8>>,
     /// Indexes, dictionaries, the footer and the trailer.
     tail: Vec<u8>,
+    /// What the commit says of the segment.
+    pub summary: SegmentSummary,
 }
 
 impl SegmentFile {
@@ -309,7 +312,7 @@ impl Plan<'_> {
         let footer = Footer { description, pages, zones, dimensions: clustering.dimensions };
         let entry = file.push_blob(&footer.to_bytes());
         file.tail.extend(footer::trailer(self.design.page_size, entry.index, u32::from(entry.units)));
-        Ok(SegmentFile { pages: file.pages, tail: file.tail })
+        Ok(SegmentFile { pages: file.pages, tail: file.tail, summary: SegmentSummary::of(&footer) })
     }
 }
 

@@ -173,6 +173,15 @@ impl ZoneMap {
         ZoneMap { nulls, bounds, range }
     }
 
+    /// One zone with the rows of all.
+    pub(super) fn joined(&self) -> ZoneMap {
+        let bounds = match &self.bounds {
+            Bounds::Int(zones) => Bounds::Int(vec![zones.iter().flatten().copied().reduce(IntBounds::joined)]),
+            Bounds::Bytes(zones) => Bounds::Bytes(vec![zones.iter().flatten().cloned().reduce(BytesBounds::joined)]),
+        };
+        ZoneMap::new(vec![self.nulls.iter().sum()], bounds)
+    }
+
     /// The minimum and maximum integer of all zones. `None` for strings, and if there are only NULLs.
     pub fn range(&self) -> Option<(i128, i128)> {
         self.range

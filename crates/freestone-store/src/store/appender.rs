@@ -21,7 +21,7 @@ use crate::error::{Result, StoreError};
 use crate::limits::{HOT_APPEND_BYTES, HOT_APPEND_ROWS, POOL_APPEND_ROWS, SEGMENT_BYTES, SEGMENT_ROWS, ZONE_ROWS};
 use crate::media::MediumError;
 use crate::schema::{TableSchema, kind};
-use crate::segment::{HotRows, SegmentFile, each_taken, write_segment};
+use crate::segment::{HotRows, SegmentFile, SegmentSummary, each_taken, write_segment};
 use crate::sort::sort_order;
 use crate::table::{Resources, SegmentEntry, segment_file};
 
@@ -103,6 +103,8 @@ pub(super) struct NewSegment {
     pub rows: u32,
     pub bytes: u64,
     pub hot: Option<Arc<HotRows>>,
+    /// What the commit says of a segment in a file.
+    pub summary: Option<Arc<SegmentSummary>>,
     /// The earlier ids of the rows, if the caller asked for them.
     pub origins: Vec<i64>,
 }
@@ -125,7 +127,7 @@ impl NewSegment {
     pub fn entry(self) -> SegmentEntry {
         match self.hot {
             Some(hot) => SegmentEntry::of_hot(self.id, hot),
-            None => SegmentEntry::new(self.id, self.rows, self.bytes),
+            None => SegmentEntry::new(self.id, self.rows, self.bytes).summarized(self.summary),
         }
     }
 }
@@ -498,7 +500,8 @@ fn hot_rows(
     let columns = sorted_columns(&mut target, rows, 1)?;
     let hot = HotRows::of(schema, &columns)?;
     let id = context.next_id.fetch_add(1, Ordering::Relaxed);
-    Ok(vec![NewSegment { id, rows: hot.rows(), bytes: hot.bytes(), hot: Some(Arc::new(hot)), origins: vec![] }])
+    let (rows, bytes) = (hot.rows(), hot.bytes());
+    Ok(vec![NewSegment { id, rows, bytes, hot: Some(Arc::new(hot)), summary: None, origins: vec![] }])
 }
 
 /// Encodes sorted rows, as one segment or several.
@@ -558,7 +561,8 @@ fn encode(target: &Target, context: &AppendContext, mut columns: Vec<CollectedCo
 fn write_file(context: &AppendContext, segment: EncodedSegment) -> Result<NewSegment> {
     let EncodedSegment { mut file, rows, origins } = segment;
     let id = write_under_free_id(context, &mut file)?;
-    Ok(NewSegment { id, rows, bytes: file.len() as u64, hot: None, origins })
+    let (bytes, summary) = (file.len() as u64, Some(Arc::new(file.summary)));
+    Ok(NewSegment { id, rows, bytes, hot: None, summary, origins })
 }
 
 /// Writes a segment's file under the next free id. A killed process may have left files with ids that no commit names;

@@ -19,7 +19,7 @@ use super::objects::Object;
 use super::state::{Removed, State};
 use crate::design::Design;
 use crate::schema::TableSchema;
-use crate::segment::HotRows;
+use crate::segment::{HotRows, SegmentSummary};
 use crate::table::{CopyOf, POOL_SEGMENTS, SegmentEntry, Table};
 
 /// One change of the catalog.
@@ -77,6 +77,9 @@ pub enum Operation {
         bytes: u64,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         before: Option<u64>,
+        /// The attachment with a summary of the footer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        summary: Option<usize>,
     },
     /// Adds hot rows to a run after its first `from` rows. If there is no such run, it is added after the table's other
     /// segments. The attachment is the payload of a PAX page.
@@ -192,7 +195,9 @@ impl Commit {
         self.attachments.extend(other.attachments);
         self.operations.extend(other.operations.into_iter().map(|mut operation| {
             match &mut operation {
-                Operation::AppendRows { attachment, .. } | Operation::DeleteRows { attachment, .. } => {
+                Operation::AppendRows { attachment, .. }
+                | Operation::DeleteRows { attachment, .. }
+                | Operation::AddSegment { summary: Some(attachment), .. } => {
                     *attachment += offset;
                 }
                 _ => {}
@@ -286,14 +291,20 @@ impl Commit {
 
     /// Adds a segment to a table, as it is without its deleted rows.
     pub fn add_entry(&mut self, table: &Table, entry: &SegmentEntry) {
-        let (segment, rows, bytes) = (entry.id, entry.rows, entry.bytes);
         match &entry.hot {
-            None => self.push(Operation::AddSegment { table: table.id, segment, rows, bytes, before: None }),
+            None => self.add_segment(table.id, entry, None),
             Some(hot) => {
                 let schema = (!table.schema.is_schema_of(hot.schema())).then(|| hot.schema().clone());
                 self.append_rows(table.id, entry.id, 0, hot, schema);
             }
         }
+    }
+
+    /// Adds a segment in a file before another one, or behind all others.
+    pub fn add_segment(&mut self, table: u64, entry: &SegmentEntry, before: Option<u64>) {
+        let (segment, rows, bytes) = (entry.id, entry.rows, entry.bytes);
+        let summary = entry.summary().map(|summary| self.attach(Arc::new(summary.to_bytes())));
+        self.push(Operation::AddSegment { table, segment, rows, bytes, before, summary });
     }
 
     /// Adds hot rows to a run that has `from` rows. `schema`: the columns of a new run, if they are not the table's.
@@ -384,11 +395,14 @@ impl Commit {
             }
             Operation::SetSchema { table, schema } => set_schema(state, *table, schema)?,
             Operation::RenameTables { names } => rename_tables(state, names)?,
-            Operation::AddSegment { table, segment, rows, bytes, before } => {
+            Operation::AddSegment { table, segment, rows, bytes, before, summary } => {
                 note_id(state, *segment)?;
                 // A state that is restored may have one that was removed since.
                 state.removed.remove(segment);
-                let entry = SegmentEntry::new(*segment, *rows, *bytes);
+                let parsed = |at: &usize| SegmentSummary::parse(&attachment(*at)?, *rows).map(Arc::new);
+                let wrong = |reason| format!("segment {segment:x}: {reason}");
+                let summary = summary.as_ref().map(parsed).transpose().map_err(wrong)?;
+                let entry = SegmentEntry::new(*segment, *rows, *bytes).summarized(summary);
                 state.change_table(*table, |t| {
                     let place = before.and_then(|id| t.segments.iter().position(|entry| entry.id == id));
                     t.segments.insert(place.unwrap_or(t.segments.len()), entry);
@@ -584,6 +598,9 @@ mod tests {
     use crate::column::{ColumnData, Physical};
     use crate::schema::Column;
 
+    /// The summary of a segment with zones of 2,048 rows, of which nothing else is known.
+    const NO_COLUMNS: [u8; 6] = [0x80, 0x20, 0, 0, 0, 0];
+
     #[test]
     fn a_checkpoint_makes_the_same_state() {
         let column = Column { name: "a".into(), data_type: DataType::Int64, nullable: false };
@@ -600,8 +617,10 @@ mod tests {
         let hot = HotRows::of(&schema, &[values]).unwrap();
         commit.append_rows(1, 2, 0, &hot, None);
         commit.append_rows(1, 2, 9, &hot, None);
-        commit.push(Operation::AddSegment { table: 1, segment: 3, rows: 5, bytes: 70, before: None });
-        commit.push(Operation::AddSegment { table: 1, segment: 4, rows: 5, bytes: 70, before: None });
+        commit.push(Operation::AddSegment { table: 1, segment: 3, rows: 5, bytes: 70, before: None, summary: None });
+        commit.push(Operation::AddSegment { table: 1, segment: 4, rows: 5, bytes: 70, before: None, summary: None });
+        let summary = Some(commit.attach(Arc::new(NO_COLUMNS.to_vec())));
+        commit.push(Operation::AddSegment { table: 1, segment: 7, rows: 5, bytes: 70, before: Some(3), summary });
         commit.delete_rows(1, 3, &RoaringBitmap::from_iter([1]));
         commit.delete_rows(1, 3, &RoaringBitmap::from_iter([4]));
         commit.delete_rows(1, 2, &RoaringBitmap::from_iter([17]));
@@ -615,14 +634,42 @@ mod tests {
         commit.push(Operation::CreateObject { object: Object { id: 6, name, owner: Some(1), uses, definition } });
         let state = Commit::parse(&commit.to_bytes()).unwrap().apply(&State::default(), 7).unwrap();
         assert_eq!(state.removed.get(&4).map(|removed| removed.by), Some(7));
-        assert_eq!(state.tables["t"].rows(), 20);
+        assert_eq!(state.tables["t"].rows(), 25);
         let folded = Commit::parse(&Commit::of_state(&state).to_bytes()).unwrap();
         let again = folded.apply(&State::default(), 7).unwrap();
         assert_eq!(Commit::of_state(&again), folded);
-        assert_eq!((again.last_id, again.objects == state.objects), (6, true));
+        assert_eq!((again.last_id, again.objects == state.objects), (7, true));
+        let known = |state: &State| state.tables["t"].segments.iter().filter(|s| s.summary().is_some()).count();
+        assert_eq!((known(&state), known(&again)), (1, 1));
         let dropped = Commit { operations: vec![Operation::DropTable { table: 1 }], attachments: vec![] };
         let left = dropped.apply(&again, 8).unwrap();
         assert_eq!(left.objects.all().map(|object| object.id).collect::<Vec<_>>(), [5]);
+    }
+
+    #[test]
+    fn summaries_that_do_not_fit_are_damage_and_others_stay_with_their_commit() {
+        let mut first = Commit::default();
+        first.attach(Arc::new(vec![1]));
+        let mut second = Commit::default();
+        let summary = Some(second.attach(Arc::new(NO_COLUMNS.to_vec())));
+        let add = |summary| Operation::AddSegment { table: 1, segment: 3, rows: 5, bytes: 70, before: None, summary };
+        second.push(add(summary));
+        first.extend(second);
+        assert_eq!(first.operations, [add(Some(1))]);
+        let schema = TableSchema { columns: vec![], ..Default::default() };
+        let (name, design) = (String::from("t"), Design::default());
+        let create = Operation::CreateTable { table: 1, name, schema, design, changed: 0 };
+        first.operations.insert(0, create.clone());
+        assert!(first.apply(&State::default(), 1).is_ok());
+        for (operation, attachment) in [(add(Some(9)), NO_COLUMNS.to_vec()), (add(Some(0)), vec![7])] {
+            let commit =
+                Commit { operations: vec![create.clone(), operation], attachments: vec![Arc::new(attachment)] };
+            let error = commit.apply(&State::default(), 1).unwrap_err();
+            assert!(error.starts_with("segment 3: "), "{error}");
+        }
+        // As an earlier version of the program wrote it.
+        let text = r#"{"do":"add_segment","table":1,"segment":3,"rows":5,"bytes":70}"#;
+        assert_eq!(serde_json::from_str::<Operation>(text).unwrap(), add(None));
     }
 
     #[test]
@@ -666,7 +713,7 @@ mod tests {
             is_current: false,
         };
         commit.push(copy(vec![1]));
-        commit.push(Operation::AddSegment { table: 2, segment: 3, rows: 9, bytes: 3, before: None });
+        commit.push(Operation::AddSegment { table: 2, segment: 3, rows: 9, bytes: 3, before: None, summary: None });
         commit.push(Operation::CopyIsCurrent { copy: 2 });
         let state = commit.apply(&State::default(), 1).unwrap();
         assert_eq!(state.copies[&2].schema.columns, [column("b")]);
@@ -767,7 +814,7 @@ mod tests {
             design: Design::default(),
             changed: 0,
         });
-        commit.push(Operation::AddSegment { table: 1, segment: 2, rows: 9, bytes: 3, before: None });
+        commit.push(Operation::AddSegment { table: 1, segment: 2, rows: 9, bytes: 3, before: None, summary: None });
         commit.delete_rows(1, 2, &RoaringBitmap::from_iter([8, 9]));
         assert!(commit.apply(&State::default(), 1).unwrap_err().contains("no such rows"));
     }

@@ -282,10 +282,10 @@ fn replacement(
             // The next vacuum removes its file.
             continue;
         }
-        let (id, rows, bytes) = (segment.id, segment.rows, segment.bytes);
-        commit.push(Operation::AddSegment { table: table.id, segment: id, rows, bytes, before });
+        let entry = SegmentEntry::new(segment.id, segment.rows, segment.bytes).summarized(segment.summary.clone());
+        commit.add_segment(table.id, &entry, before);
         if !deleted.is_empty() {
-            commit.delete_rows(table.id, id, &deleted);
+            commit.delete_rows(table.id, entry.id, &deleted);
         }
     }
     Ok(commit)

@@ -17,7 +17,7 @@ use crate::design::{Design, MediumKind};
 use crate::error::{Result, StoreError};
 use crate::media::region::Persistence;
 use crate::schema::TableSchema;
-use crate::segment::{Blocks, CachedPage, HotRows, Segment};
+use crate::segment::{Blocks, CachedPage, ColumnSummary, HotRows, Segment, SegmentSummary};
 
 /// Ids from here on are those of segments of a pool, which no log names. Ids of tables, segments in files and runs of hot rows
 /// are below. So the page cache, the locks of rows and the cached answers, whose keys are ids of segments, never confuse two.
@@ -77,6 +77,7 @@ pub struct SegmentEntry {
     pub deleted: Option<Arc<RoaringBitmap>>,
     pub(crate) hot: Option<Arc<HotRows>>,
     pub(crate) blocks: Option<Arc<Blocks>>,
+    summary: Option<Arc<SegmentSummary>>,
     opened: Arc<OnceLock<Arc<Segment>>>,
 }
 
@@ -84,14 +85,33 @@ impl SegmentEntry {
     /// A segment in a file, without deleted rows.
     pub fn new(id: u64, rows: u32, bytes: u64) -> Self {
         assert!(id < POOL_SEGMENTS, "segment {id} in a file has an id of a pool");
-        SegmentEntry { id, rows, bytes, deleted: None, hot: None, blocks: None, opened: Arc::default() }
+        SegmentEntry { id, rows, bytes, deleted: None, hot: None, blocks: None, summary: None, opened: Arc::default() }
+    }
+
+    /// The same with what its commit says of it.
+    pub(crate) fn summarized(self, summary: Option<Arc<SegmentSummary>>) -> Self {
+        SegmentEntry { summary, ..self }
+    }
+
+    /// What the commit that added a segment in a file says of it. `None` if an earlier version of the program wrote it.
+    pub fn summary(&self) -> Option<&Arc<SegmentSummary>> {
+        self.summary.as_ref()
     }
 
     /// Hot rows, none of them deleted.
     pub(crate) fn of_hot(id: u64, hot: Arc<HotRows>) -> Self {
         assert!(id < POOL_SEGMENTS, "run {id} of hot rows has an id of a pool");
         let (rows, bytes) = (hot.rows(), hot.bytes());
-        SegmentEntry { id, rows, bytes, deleted: None, hot: Some(hot), blocks: None, opened: Arc::default() }
+        SegmentEntry {
+            id,
+            rows,
+            bytes,
+            deleted: None,
+            hot: Some(hot),
+            blocks: None,
+            summary: None,
+            opened: Arc::default(),
+        }
     }
 
     /// Blocks in persistent memory.
@@ -105,6 +125,7 @@ impl SegmentEntry {
             deleted: Some(deleted),
             hot: None,
             blocks: Some(blocks),
+            summary: None,
             opened: Arc::default(),
         }
     }
@@ -194,6 +215,13 @@ impl Table {
     /// Whether this is a copy with exactly its table's rows.
     pub fn is_current(&self) -> bool {
         self.copy_of.as_ref().is_some_and(|of| of.is_current)
+    }
+
+    /// What the commit that added a segment says of a column; `None` if only the segment itself tells.
+    pub fn column_summary(&self, segment: usize, column: usize) -> Option<&ColumnSummary> {
+        let is_column = column < self.schema.columns.len();
+        let summary = self.segments.get(segment)?.summary().filter(|_| is_column)?;
+        summary.column(self.schema.id(column))
     }
 
     /// The bytes of all segments.

@@ -94,8 +94,14 @@ pub struct PathFilter {
 /// Whether a table has segments that are clustered by attributes of other tables.
 fn follows_keys(table: &Table) -> bool {
     // The scan reports the error of a segment that cannot be opened.
-    let mut segments = (0..table.segments.len()).filter_map(|at| table.open_segment(at).ok());
+    let following = (0..table.segments.len()).filter(|at| may_follow(table, *at));
+    let mut segments = following.filter_map(|at| table.open_segment(at).ok());
     segments.any(|segment| segment.footer.dimensions.iter().any(is_path))
+}
+
+/// Whether the rows of a segment may be clustered by attributes of other tables, by what its commit says.
+fn may_follow(table: &Table, segment: usize) -> bool {
+    table.segments[segment].summary().is_none_or(|summary| summary.follows_keys)
 }
 
 fn is_path(dimension: &SegmentDimension) -> bool {
@@ -170,7 +176,7 @@ impl<'a> Joins<'a> {
     /// The codes that the joins leave in the dimensions of a scan's segments, by predicates on the referenced tables.
     fn path_filters(&self, scan: usize) -> Vec<PathFilter> {
         let (table, mut known, mut filters) = (self.scans[scan].table(), vec![], vec![]);
-        for at in 0..table.segments.len() {
+        for at in (0..table.segments.len()).filter(|at| may_follow(table, *at)) {
             let Ok(segment) = table.open_segment(at) else { continue };
             for dimension in segment.footer.dimensions.iter().filter(|d| is_path(d)) {
                 if !known.contains(&dimension.fingerprint) {

@@ -612,28 +612,44 @@ pub(super) type ReadingFields = (FreestoneSource, Vec<Arc<dyn PhysicalExpr>>);
 fn globally_sorted(table: &Table, sort: &[usize]) -> bool {
     let mut last: Option<i128> = None;
     for at in 0..table.segments.len() {
-        let Ok(segment) = table.open_segment(at) else { return false };
-        let description = &segment.footer.description;
-        if description.design.sort_columns(&description.schema) != sort
-            || !description.design.cluster.is_empty()
-            || !table.segments[at].is_in_file()
-        {
-            return false;
-        }
+        let Some(first) = first_sort_column(table, at, sort) else { return false };
         if table.segments.len() == 1 {
             return true;
         }
-        let zones = &segment.footer.zones[sort[0]];
-        if !matches!(zones.bounds, Bounds::Int(_)) || zones.nulls.iter().any(|n| *n > 0) {
+        if !first.has_numbers || first.has_nulls {
             return false;
         }
-        let Some((low, high)) = zones.range() else { continue };
+        let Some((low, high)) = first.range else { continue };
         if last.is_some_and(|last| low <= last) {
             return false;
         }
         last = Some(high);
     }
     true
+}
+
+/// The first sort column of a segment.
+struct FirstSortColumn {
+    has_numbers: bool,
+    has_nulls: bool,
+    range: Option<(i128, i128)>,
+}
+
+/// The first of the columns by which a segment is sorted, if it is sorted by these: by the commit, or else by the footer.
+fn first_sort_column(table: &Table, at: usize, sort: &[usize]) -> Option<FirstSortColumn> {
+    let entry = table.segments.get(at).filter(|entry| entry.is_in_file())?;
+    if let (Some(summary), Some(column)) = (entry.summary(), table.column_summary(at, sort[0])) {
+        let is_sorted = summary.sort.iter().copied().eq(sort.iter().map(|column| table.schema.id(*column)));
+        let (has_numbers, has_nulls, range) = (column.has_numbers(), column.nulls() > 0, column.range());
+        return is_sorted.then_some(FirstSortColumn { has_numbers, has_nulls, range });
+    }
+    let segment = table.open_segment(at).ok()?;
+    let description = &segment.footer.description;
+    let is_sorted = description.design.sort_columns(&description.schema) == sort;
+    let zones = &segment.footer.zones[sort[0]];
+    let (has_numbers, has_nulls) = (matches!(zones.bounds, Bounds::Int(_)), zones.nulls.iter().any(|n| *n > 0));
+    let first = FirstSortColumn { has_numbers, has_nulls, range: zones.range() };
+    Some(first).filter(|_| is_sorted && description.design.cluster.is_empty())
 }
 
 /// The plan with its native scans replaced, from left to right, if `change` returns another one.

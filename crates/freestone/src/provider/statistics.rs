@@ -106,22 +106,45 @@ pub fn nulls_and_bounds(table: &Table, column: usize) -> NullsAndBounds {
 fn summarize(table: &Table, column: usize) -> ColumnSummary {
     let mut summary = ColumnSummary::default();
     let mut distinct = Distinct::default();
-    for at in 0..table.segments.len() {
-        // The scan reports the error of a segment that cannot be opened, not the planner.
-        let Ok(segment) = table.open_segment(at) else { continue };
-        let zones = &segment.footer.zones[column];
-        summary.nulls += zones.nulls.iter().map(|n| u64::from(*n)).sum::<u64>();
-        let stored = segment.footer.description.columns[column].bytes;
-        summary.bytes += decoded_bytes(table.schema.stored_type(column), segment.rows() as u64, stored);
-        let ints = zones.range();
-        distinct.add(segment.footer.description.columns[column].distinct, segment.rows() as u64, ints);
-        summary.ints = match (summary.ints, ints) {
+    for (at, entry) in table.segments.iter().enumerate() {
+        let Some(of) = SegmentColumn::of(table, at, column) else { continue };
+        summary.nulls += of.nulls;
+        summary.bytes += decoded_bytes(table.schema.stored_type(column), entry.rows.into(), of.stored);
+        distinct.add(of.distinct, entry.rows.into(), of.ints);
+        summary.ints = match (summary.ints, of.ints) {
             (Some((low, high)), Some(own)) => Some((low.min(own.0), high.max(own.1))),
             (known, own) => known.or(own),
         };
     }
     summary.distinct = distinct.estimate(summary.ints);
     summary
+}
+
+/// A column of one segment.
+struct SegmentColumn {
+    nulls: u64,
+    distinct: u64,
+    /// Bytes in the file.
+    stored: u64,
+    ints: Option<(i128, i128)>,
+}
+
+impl SegmentColumn {
+    /// By the commit, or else by the footer. `None` if the segment cannot be opened, which the scan reports.
+    fn of(table: &Table, at: usize, column: usize) -> Option<SegmentColumn> {
+        if let Some(known) = table.column_summary(at, column) {
+            let (nulls, ints) = (known.nulls(), known.range());
+            return Some(SegmentColumn { nulls, distinct: known.distinct, stored: known.bytes, ints });
+        }
+        let segment = table.open_segment(at).ok()?;
+        let (zones, described) = (&segment.footer.zones[column], &segment.footer.description.columns[column]);
+        Some(SegmentColumn {
+            nulls: zones.nulls.iter().map(|nulls| u64::from(*nulls)).sum(),
+            distinct: described.distinct,
+            stored: described.bytes,
+            ints: zones.range(),
+        })
+    }
 }
 
 /// The bytes of a column's values in memory, if `stored` bytes are on disk.
