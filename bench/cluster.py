@@ -510,13 +510,15 @@ class Laboratory:
         ]
 
 
+#: The requests for the marker that a connection selects after each statement, outside of transactions: for a snapshot.
+MARKER_REQUESTS = 1
+
+
 def requests_of(store: Store, server: Server, sql: str) -> int:
-    """The requests that the store gets for a statement, without those for the marker that a connection selects after each."""
+    """The requests that the store gets for a statement, in no transaction when it ends."""
     store.traffic()
-    server.connection.timed("SELECT 'marker' AS marker")
-    of_two_markers = store.traffic()[0]
     server.connection.timed(sql)
-    return store.traffic()[0] - of_two_markers // 2
+    return store.traffic()[0] - MARKER_REQUESTS
 
 
 def bytes_of(store: Store, server: Server, sql: str) -> int:
