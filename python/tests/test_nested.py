@@ -31,6 +31,17 @@ def test_values_are_lists_and_dicts(db):
     assert db.sql("SELECT * FROM t ORDER BY i").fetchall() == ROWS
 
 
+def test_maps_of_keys_without_a_hash_are_two_lists(db):
+    """A list is no key of a dictionary, so the keys and the values stand next to each other, as in DuckDB."""
+    rows = db.sql("SELECT MAP {[1, 2]: 'a', [3]: NULL}, MAP {{'x': 1}: 2}, MAP {'k': [1]}").fetchall()
+    assert rows == [({"key": [[1, 2], [3]], "value": ["a", None]}, {"key": [{"x": 1}], "value": [2]}, {"k": [1]})]
+
+
+def test_the_end_of_a_day_is_text(db):
+    """Python's time ends before 24:00:00."""
+    assert db.sql("SELECT TIME '24:00:00', TIME '23:59:59.999999'").fetchone()[0] == "24:00:00"
+
+
 def test_fields_are_columns(db):
     """A field of a struct is read by its name."""
     assert db.sql("SELECT s.a, s.t.l FROM t AS x WHERE s.b = 'x'").fetchall() == [(1, ["p", None])]

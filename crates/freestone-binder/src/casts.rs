@@ -103,6 +103,10 @@ impl Binder<'_> {
     pub fn cast_to(&mut self, value: Expr, to: SqlType, or_null: bool, span: Span) -> Result<Expr> {
         let to = match to {
             SqlType::Blob => {
+                let functions = self.world.functions;
+                if let Some(bytes) = functions.of_bits(&value, &DataType::BinaryView, or_null, &self.schema()) {
+                    return Ok(bytes);
+                }
                 let function = if or_null { "freestone_blob_or_null" } else { "freestone_blob" };
                 return self.scalar_call(function, vec![value], span);
             }
@@ -126,6 +130,9 @@ impl Binder<'_> {
             }
             SqlType::Plain(to) => to,
         };
+        if let Some(number) = self.world.functions.of_bits(&value, &to, or_null, &self.schema()) {
+            return Ok(number);
+        }
         if let DataType::Map(entries, _) = &to
             && let DataType::Struct(fields) = value.get_type(&self.schema()).at(span)?
         {

@@ -1,10 +1,11 @@
 //! Rows, lists, structs and maps, and their parts.
 
-use datafusion_expr::{Expr, GetFieldAccess};
+use datafusion_expr::{Expr, GetFieldAccess, Operator};
 use freestone_sql::Span;
 use freestone_sql::tree::{self, ExprKind, Literal, Name};
 
 use crate::binder::Binder;
+use crate::chains::plain;
 use crate::error::{At, Result};
 use crate::expressions::{integer, text};
 
@@ -62,11 +63,26 @@ impl Binder<'_> {
     /// `a[1:2]`, `a[1:-:2]`.
     pub fn slice(&mut self, slice: &tree::Slice, span: Span) -> Result<Expr> {
         let value = self.expression(&slice.operand)?;
-        let mut bound = |written: &Option<tree::Expr>, open: i64| match written {
-            Some(written) => self.expression(written),
-            None => Ok(integer(open)),
+        let stride = match &slice.step {
+            Some(step) => self.expression(step)?,
+            None => integer(1),
         };
-        let (start, stop, stride) = (bound(&slice.low, 1)?, bound(&slice.high, -1)?, bound(&slice.step, 1)?);
+        // Backwards, from the end to the start.
+        let open = |forwards: i64, backwards: i64| match &slice.step {
+            None => Ok(integer(forwards)),
+            Some(_) => {
+                let is_back = plain(Operator::Lt, stride.clone(), integer(0));
+                datafusion_expr::when(is_back, integer(backwards)).otherwise(integer(forwards)).at(span)
+            }
+        };
+        let start = match &slice.low {
+            Some(low) => self.expression(low)?,
+            None => open(1, -1)?,
+        };
+        let stop = match &slice.high {
+            Some(high) => self.expression(high)?,
+            None => open(-1, 1)?,
+        };
         let access =
             GetFieldAccess::ListRange { start: Box::new(start), stop: Box::new(stop), stride: Box::new(stride) };
         let schema = self.schema();

@@ -9,7 +9,7 @@ use freestone_sql::tree::{self, ExprKind, SessionValue, UnaryOperator};
 use crate::binder::{Binder, Parameter};
 use crate::error::{At, Result, invalid};
 use crate::literals;
-use crate::types::SqlType;
+use crate::types::{SqlType, is_text};
 
 impl Binder<'_> {
     /// The value of an expression.
@@ -155,7 +155,13 @@ impl Binder<'_> {
         match operator {
             UnaryOperator::Not => Ok(Expr::Not(Box::new(value))),
             UnaryOperator::Plus => Ok(value),
-            UnaryOperator::BitNot => self.scalar_call("freestone_bits_not", vec![value], span),
+            UnaryOperator::BitNot => {
+                let opposite = self.scalar_call("freestone_bits_not", vec![value], span)?;
+                match is_text(&opposite.get_type(&schema).at(span)?) {
+                    true => self.cast_to(opposite, SqlType::Normal("VARBIT".to_owned()), false, span),
+                    false => Ok(opposite),
+                }
+            }
             UnaryOperator::Minus => {
                 let kind = value.get_type(&schema).at(span)?;
                 let has_sign = kind.is_numeric() || kind.is_null() || kind.is_temporal();

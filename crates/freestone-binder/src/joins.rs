@@ -10,6 +10,7 @@ use freestone_sql::tree::{BinaryOperator, Join, JoinCondition, JoinKind, Name, T
 use crate::binder::Binder;
 use crate::chains::conjunction;
 use crate::error::{At, BindError, ErrorKind, Result, invalid, unknown};
+use crate::full_joins::has_subquery;
 use crate::scopes::{Entry, Relation, Scope, matching};
 use crate::select::without_aggregates;
 use crate::tables::From;
@@ -55,7 +56,12 @@ impl Binder<'_> {
             }
             _ => self.equalities(&left, &right, &merged, span)?,
         };
-        self.joined(left, right, join.kind, condition, merged, span)
+        match condition {
+            Some(condition) if join.kind == JoinKind::Full && has_subquery(&condition) => {
+                self.full_join_by_subquery(left, right, condition, span)
+            }
+            condition => self.joined(left, right, join.kind, condition, merged, span),
+        }
     }
 
     /// All pairs of rows.

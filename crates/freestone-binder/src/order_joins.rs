@@ -14,13 +14,13 @@ use freestone_sql::tree::{Join, JoinCondition, JoinKind, SortOrder};
 use crate::binder::Binder;
 use crate::chains::{conjunction, plain};
 use crate::error::{At, Result, invalid};
-use crate::joins::joined_scope;
+use crate::joins::{Merged, joined_scope};
 use crate::plans;
 use crate::tables::From;
 
 /// The parts of an ASOF JOIN's condition: equalities, and the inequality of the left and the right side.
 struct Condition {
-    equal: Vec<(Expr, Expr)>,
+    equal: Vec<(Expr, Operator, Expr)>,
     left: Expr,
     operator: Operator,
     right: Expr,
@@ -34,7 +34,7 @@ impl Condition {
     /// All conditions.
     fn whole(self) -> Expr {
         let Condition { equal, left, operator, right, of_right, rest } = self;
-        let equal = equal.into_iter().map(|(left, right)| plain(Operator::Eq, left, right));
+        let equal = equal.into_iter().map(|(left, equal, right)| plain(equal, left, right));
         conjunction(equal.chain([plain(operator, left, right)]).chain(of_right).chain(rest)).unwrap_or_default()
     }
 }
@@ -83,9 +83,9 @@ impl Binder<'_> {
                 parts(&value, &left, span)?
             }
             JoinCondition::Using(_) => {
-                let mut equal: Vec<(Expr, Expr)> =
-                    merged.iter().map(|one| (one.left.value.clone(), one.right.value.clone())).collect();
-                let Some((left, right)) = equal.pop() else { return Err(no_inequality(span)) };
+                let pair = |one: &Merged| (one.left.value.clone(), Operator::Eq, one.right.value.clone());
+                let mut equal: Vec<(Expr, Operator, Expr)> = merged.iter().map(pair).collect();
+                let Some((left, _, right)) = equal.pop() else { return Err(no_inequality(span)) };
                 Condition { equal, left, operator: Operator::GtEq, right, of_right: vec![], rest: vec![] }
             }
             _ => return Err(no_inequality(span)),
@@ -108,7 +108,7 @@ impl Binder<'_> {
         let descending = matches!(condition.operator, Operator::Lt | Operator::LtEq);
         let order = SortOrder { descending: Some(descending), nulls_first: Some(false) };
         let order = self.sort(condition.right.clone(), order);
-        let partition = condition.equal.iter().map(|(_, right)| right.clone()).collect();
+        let partition = condition.equal.iter().map(|(.., right)| right.clone()).collect();
         let (lead, _) = self.within(right.scope(), |binder| {
             binder.over("lead", vec![condition.right.clone()], partition, vec![order], span)
         })?;
@@ -120,7 +120,7 @@ impl Binder<'_> {
 /// The condition of the join in place of an ASOF JOIN.
 fn matching(condition: Condition, next: Expr) -> Expr {
     let Condition { equal, left, operator, right, rest, .. } = condition;
-    let equal = equal.into_iter().map(|(left, right)| plain(Operator::Eq, left, right));
+    let equal = equal.into_iter().map(|(left, equal, right)| plain(equal, left, right));
     let negated = match operator {
         Operator::GtEq => Operator::Lt,
         Operator::Gt => Operator::LtEq,
@@ -156,8 +156,8 @@ fn parts(condition: &Expr, left: &From, span: Span) -> Result<Condition> {
             }
         };
         let operator = match (binary.op, is_swapped) {
-            (Operator::Eq, _) => {
-                equal.push((one, other));
+            (operator @ (Operator::Eq | Operator::IsNotDistinctFrom), _) => {
+                equal.push((one, operator, other));
                 continue;
             }
             (operator @ (Operator::Gt | Operator::GtEq | Operator::Lt | Operator::LtEq), false) => operator,

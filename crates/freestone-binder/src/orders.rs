@@ -20,10 +20,10 @@ impl Binder<'_> {
         Ok(sorts)
     }
 
-    /// A value in its direction. NULL is larger than any value where the query does not say where it is.
+    /// A value in its direction. Where NULL is, the query says, or the session's settings.
     pub fn sort(&self, value: Expr, order: SortOrder) -> SortExpr {
-        let asc = order.descending != Some(true);
-        let nulls_first = order.nulls_first.unwrap_or(!asc);
-        SortExpr { expr: value, asc, nulls_first }
+        let descending = order.descending == Some(true);
+        let nulls_first = order.nulls_first.unwrap_or_else(|| self.world.settings.is_null_first(descending));
+        SortExpr { expr: value, asc: !descending, nulls_first }
     }
 }

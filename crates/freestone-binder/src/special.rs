@@ -62,6 +62,9 @@ impl Binder<'_> {
         if plain.call.over.is_some() {
             return Ok(None);
         }
+        if let Some(fields) = self.fields_by_names(plain)? {
+            return Ok(Some(fields));
+        }
         let span = plain.span;
         let value = match (plain.name.as_str(), plain.arguments.as_slice()) {
             ("alias", [only]) => text(&crate::headings::last_name(&only.value)),
@@ -75,14 +78,6 @@ impl Binder<'_> {
                 arguments.extend(self.named_fields(fields)?);
                 self.scalar_call(name, arguments, span)?
             }
-            ("date_part" | "datepart", [parts, time]) => match &parts.value.kind {
-                ExprKind::List(parts) => self.parts_of_time(parts, &time.value, span)?,
-                _ => return Ok(None),
-            },
-            ("regexp_extract", [subject, pattern, names]) => match &names.value.kind {
-                ExprKind::List(names) => self.groups_of_match(&subject.value, &pattern.value, names, span)?,
-                _ => return Ok(None),
-            },
             ("regexp_like" | "regexp_match", [_, _, flags]) => {
                 let function = plain.name.as_str();
                 return self.with_flags(function, plain, &flags.value).map(Some);
@@ -121,6 +116,34 @@ impl Binder<'_> {
             _ => return Ok(None),
         };
         Ok(Some(value))
+    }
+
+    /// `date_part(['year', 'month'], time)` and `regexp_extract(text, pattern, ['a', 'b'])`: structs with the fields of a list.
+    /// `None` for other calls.
+    fn fields_by_names(&mut self, plain: &Plain) -> Result<Option<Expr>> {
+        let span = plain.span;
+        let fields = match (plain.name.as_str(), plain.arguments.as_slice()) {
+            ("date_part" | "datepart", [parts, time]) => {
+                let ExprKind::List(parts) = &parts.value.kind else { return Ok(None) };
+                self.parts_of_time(parts, &time.value, span)?
+            }
+            ("regexp_extract", [subject, pattern, names, options @ ..]) if options.len() < 2 => {
+                let ExprKind::List(names) = &names.value.kind else { return Ok(None) };
+                self.groups_of_match([&subject.value, &pattern.value], names, options.first(), span)?
+            }
+            ("regexp_extract_all", [subject, pattern, names, options @ ..]) if options.len() < 2 => {
+                let ExprKind::List(names) = &names.value.kind else { return Ok(None) };
+                let mut arguments = vec![self.expression(&subject.value)?, self.expression(&pattern.value)?];
+                arguments.push(match options.first() {
+                    Some(options) => self.expression(&options.value)?,
+                    None => text(""),
+                });
+                arguments.extend(self.expressions(names)?);
+                self.scalar_call("freestone_regexp_groups", arguments, span)?
+            }
+            _ => return Ok(None),
+        };
+        Ok(Some(fields))
     }
 
     /// `approx_quantile(a, [0.1, 0.9])`: a list of the quantiles. `None` for other calls.
@@ -262,15 +285,18 @@ impl Binder<'_> {
     /// `regexp_extract(text, pattern, ['a', 'b'])`: a struct with a field per group.
     fn groups_of_match(
         &mut self,
-        subject: &tree::Expr,
-        pattern: &tree::Expr,
+        [subject, pattern]: [&tree::Expr; 2],
         names: &[tree::Expr],
+        options: Option<&Argument>,
         span: Span,
     ) -> Result<Expr> {
         let mut fields = vec![];
         for (at, name) in (1i64..).zip(names) {
             fields.push(self.expression(name)?);
-            let arguments = vec![self.expression(subject)?, self.expression(pattern)?, integer(at)];
+            let mut arguments = vec![self.expression(subject)?, self.expression(pattern)?, integer(at)];
+            if let Some(options) = options {
+                arguments.push(self.expression(&options.value)?);
+            }
             fields.push(self.scalar_call("regexp_extract", arguments, span)?);
         }
         self.scalar_call("named_struct", fields, span)

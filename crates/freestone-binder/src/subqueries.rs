@@ -66,6 +66,9 @@ impl Binder<'_> {
     ) -> Result<Expr> {
         match values {
             Quantity::Query(query) => {
+                if let ExprKind::Row(values) = &operand.kind {
+                    return self.rows_quantified(values, operator, all, query, span);
+                }
                 let (value, rows) = (self.expression(operand)?, self.query(query)?);
                 one_column(&rows, span)?;
                 let quantifier = if all { SetQuantifier::All } else { SetQuantifier::Any };

@@ -44,7 +44,7 @@ impl SqlType {
 }
 
 /// The names of types without modifiers, each with its other names.
-const NAMES: [(&[&str], DataType); 26] = [
+const NAMES: [(&[&str], DataType); 27] = [
     (&["boolean", "bool", "logical"], DataType::Boolean),
     (&["tinyint", "int1"], DataType::Int8),
     (&["smallint", "int2", "int16", "short", "smallserial", "serial2"], DataType::Int16),
@@ -57,6 +57,8 @@ const NAMES: [(&[&str], DataType); 26] = [
     // With 38 of its 39 digits.
     (&["hugeint", "int128"], DataType::Decimal128(38, 0)),
     (&["uhugeint", "uint128"], DataType::Decimal256(39, 0)),
+    // The most digits that there are.
+    (&["bignum", "varint"], DataType::Decimal256(76, 0)),
     (&["real", "float4", "float32"], DataType::Float32),
     (&["double", "float8", "float64"], DataType::Float64),
     (&["decimal", "numeric", "dec"], DataType::Decimal128(38, 10)),
@@ -181,7 +183,7 @@ impl Binder<'_> {
             "timetz" | "bit" | "varbit" | "inet" | "cidr" => {
                 return normal_name(name, modifiers, span).map(SqlType::Normal);
             }
-            "union" | "variant" | "bignum" | "varint" | "geometry" => return Err(missing_type(name, span)),
+            "union" | "variant" | "geometry" => return Err(missing_type(name, span)),
             _ => {}
         }
         let found = NAMES.iter().find(|(names, _)| names.contains(&name));
@@ -198,7 +200,6 @@ impl Binder<'_> {
 /// The refusal of a type that only DuckDB has, with what to write instead.
 fn missing_type(name: &str, span: Span) -> Box<BindError> {
     let hint = match name {
-        "bignum" | "varint" => "write HUGEINT for whole numbers of up to 38 digits, DECIMAL(76,0) for up to 76",
         "geometry" => "keep coordinates in columns or lists, or the text or bytes of a geometry as VARCHAR or BLOB",
         _ => "write a STRUCT with a field for each type",
     };

@@ -61,10 +61,10 @@ impl Binder<'_> {
         }
         let span = item.value.span;
         if !options.is_empty() {
-            let depth = depth(options)?;
+            let depth = Depth::of(options)?;
             let value = self.expression(&argument.value)?;
             let item = Item { value, name: crate::headings::name(item) };
-            return self.unnested_parts(item, depth, span).map(Some);
+            return self.unnested_parts(item, None, depth, span).map(Some);
         }
         let is_value =
             matches!(argument.value.kind, ExprKind::Column(_) | ExprKind::Struct(_) | ExprKind::Field { .. });
@@ -78,18 +78,25 @@ impl Binder<'_> {
         }
     }
 
-    /// Makes rows of lists and columns of structs, this number of times.
-    fn unnested_parts(&mut self, item: Item, depth: usize, span: Span) -> Result<Vec<Item>> {
+    /// Makes rows of lists and columns of structs, this number of times. `parent` is the field that the item is within.
+    fn unnested_parts(&mut self, item: Item, parent: Option<String>, depth: Depth, span: Span) -> Result<Vec<Item>> {
         let schema = self.schema();
-        let Some(rest) = depth.checked_sub(1) else { return Ok(vec![item]) };
+        let Some(levels) = depth.levels.checked_sub(1) else { return Ok(vec![item]) };
+        let rest = Depth { levels, ..depth };
         self.deeper(span, |binder| match item.value.get_type(&schema).at(span)? {
             DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) => {
                 let value = Expr::Unnest(Unnest { expr: Box::new(item.value), outer: false });
-                binder.unnested_parts(Item { value, ..item }, rest, span)
+                binder.unnested_parts(Item { value, ..item }, parent, rest, span)
             }
             DataType::Struct(_) => {
                 let fields = binder.fields_of(item.value, span)?;
-                let parts = fields.into_iter().map(|field| binder.unnested_parts(field, rest, span));
+                let parts = fields.into_iter().map(|mut field| {
+                    if let (true, Some(parent)) = (depth.keeps_parents, &parent) {
+                        field.name = format!("{parent}.{}", field.name);
+                    }
+                    let name = Some(field.name.clone());
+                    binder.unnested_parts(field, name, rest, span)
+                });
                 Ok(parts.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
             }
             _ => Ok(vec![item]),
@@ -97,30 +104,37 @@ impl Binder<'_> {
     }
 }
 
-/// The depth that the options `recursive := true` and `max_depth := 2` of unnest ask for.
-fn depth(options: &[Argument]) -> Result<usize> {
-    let mut depth = 1;
-    for Argument { name, value } in options {
-        let name = name.as_ref().map_or("", |name| name.text.as_str());
-        depth = match (name, &value.kind) {
-            ("recursive", ExprKind::Literal(Literal::Boolean(is_recursive))) => {
-                if *is_recursive {
-                    LEVELS_MAX
-                } else {
-                    1
+/// What the options of unnest ask for: `recursive := true`, `max_depth := 2`, `keep_parent_names := true`.
+#[derive(Debug, Clone, Copy)]
+struct Depth {
+    levels: usize,
+    /// Whether the name of a field begins with those of the fields around it.
+    keeps_parents: bool,
+}
+
+impl Depth {
+    fn of(options: &[Argument]) -> Result<Depth> {
+        let (mut recursive, mut most, mut keeps_parents) = (false, None, false);
+        for Argument { name, value } in options {
+            let name = name.as_ref().map_or("", |name| name.text.as_str());
+            match (name, &value.kind) {
+                ("recursive", ExprKind::Literal(Literal::Boolean(is_recursive))) => recursive = *is_recursive,
+                ("keep_parent_names", ExprKind::Literal(Literal::Boolean(keeps))) => keeps_parents = *keeps,
+                ("max_depth", ExprKind::Literal(Literal::Number(digits))) => {
+                    let wrong = || invalid(value.span, format!("unnest goes 1 to {LEVELS_MAX} levels deep"));
+                    let levels = digits.parse().ok().filter(|levels| (1..=LEVELS_MAX).contains(levels));
+                    most = Some(levels.ok_or_else(wrong)?);
+                }
+                _ => {
+                    let hint =
+                        "unnest(list, recursive := true), unnest(list, max_depth := 2, keep_parent_names := true)";
+                    return Err(invalid(value.span, "unnest does not take this").with_hint(hint));
                 }
             }
-            ("max_depth", ExprKind::Literal(Literal::Number(digits))) => {
-                let wrong = || invalid(value.span, format!("unnest goes at most {LEVELS_MAX} levels deep"));
-                digits.parse().ok().filter(|depth| *depth <= LEVELS_MAX).ok_or_else(wrong)?
-            }
-            _ => {
-                return Err(invalid(value.span, "unnest does not take this")
-                    .with_hint("unnest(list, recursive := true), unnest(list, max_depth := 2)"));
-            }
-        };
+        }
+        let levels = most.unwrap_or(if recursive { LEVELS_MAX } else { 1 });
+        Ok(Depth { levels, keeps_parents })
     }
-    Ok(depth)
 }
 
 fn has_unnest(value: &Expr) -> bool {

@@ -188,6 +188,11 @@ pub trait Functions {
     /// It is none of these types.
     fn binary(&self, operator: BinaryOperator, left: Expr, right: Expr, schema: &DFSchema) -> Result<Expr>;
 
+    /// A value of a type of bits as one of another type; `None` if it is no such value.
+    fn of_bits(&self, _value: &Expr, _to: &DataType, _or_null: bool, _schema: &DFSchema) -> Option<Expr> {
+        None
+    }
+
     /// A part of a value: a field, an item, or a range of items.
     ///
     /// # Errors
@@ -284,5 +289,10 @@ pub trait Settings {
     /// Whether columns of tables may be of an ENUM.
     fn has_enums(&self) -> bool {
         false
+    }
+
+    /// Whether NULL comes first in an order that does not say so. As the largest value, it is first in descending order.
+    fn is_null_first(&self, descending: bool) -> bool {
+        descending
     }
 }

@@ -257,7 +257,8 @@ fn delta(py: Python<'_>, microseconds: Option<i64>) -> PyResult<Bound<'_, PyDelt
 
 fn times<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
     let counts = microseconds(array);
-    each(py, array, |at| {
+    // 24:00:00 is no time in Python.
+    each_time(py, array, |at| {
         let count = counts[at].filter(|count| (0..MICROSECONDS_A_DAY).contains(count));
         let count = count.ok_or_else(|| PyOverflowError::new_err(()))?;
         let (seconds, rest) = (count / MICROSECONDS_A_SECOND, (count % MICROSECONDS_A_SECOND) as u32);
@@ -337,8 +338,15 @@ fn maps<'py>(py: Python<'py>, array: &ArrayRef) -> PyResult<Objects<'py>> {
     let (keys, items) = (objects(py, values.keys())?, objects(py, values.values())?);
     let ends = values.value_offsets();
     each(py, array, |at| {
+        let entries = ends[at] as usize..ends[at + 1] as usize;
         let dict = PyDict::new(py);
-        for entry in ends[at] as usize..ends[at + 1] as usize {
+        // Lists and dictionaries are no keys of a dictionary: such a map is two lists, as in DuckDB.
+        if entries.clone().any(|entry| keys[entry].hash().is_err()) {
+            dict.set_item("key", PyList::new(py, &keys[entries.clone()])?)?;
+            dict.set_item("value", PyList::new(py, &items[entries])?)?;
+            return Ok(dict.into_any());
+        }
+        for entry in entries {
             dict.set_item(&keys[entry], &items[entry])?;
         }
         Ok(dict.into_any())

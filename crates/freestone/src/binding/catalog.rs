@@ -201,7 +201,10 @@ async fn provider(
                 return in_schema(state, PG_TEMP, own).await;
             }
             match parts.as_slice() {
-                [only] => in_schema(state, SCHEMA, only).await,
+                [only] => match in_schema(state, SCHEMA, only).await? {
+                    None if metadata::is_view(only) => of_function(state, only, &[text(metadata::VIEW)]).map(Some),
+                    found => Ok(found),
+                },
                 [schema, table] => in_schema(state, schema, table).await,
                 [catalog, schema, table] => in_catalog(state, catalog, schema, table).await,
                 _ => Ok(None),

@@ -15,8 +15,8 @@ use datafusion::logical_expr::planner::{
 };
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{
-    AggregateUDF, BinaryExpr, Cast, Expr, GetFieldAccess, HigherOrderUDF, LogicalPlan, Operator, ScalarUDF,
-    TableSource, WindowUDF, lit, when,
+    AggregateUDF, BinaryExpr, Cast, Expr, ExprSchemable, GetFieldAccess, HigherOrderUDF, LogicalPlan, Operator,
+    ScalarUDF, TableSource, WindowUDF, lit, when,
 };
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use freestone_binder::{BindError, Definition, ErrorKind as Kind, Functions, Settings, TableArgument};
@@ -28,14 +28,18 @@ use super::catalog::{of_function, source_of, text};
 use crate::catalog::Scope;
 use crate::error::ErrorKind;
 use crate::json_text::conversion as json_conversion;
+use crate::normal_texts::NormalText;
 use crate::planning::analyzed_schema;
 use crate::provider::files::{FILE_FUNCTIONS, SNIFF};
 use crate::provider::metadata;
+use crate::scalars::{bits, spans};
+use crate::settings::{self, Nulls};
 use crate::sql::function_macros;
 use crate::sql::names::name_in;
 use crate::sql::option_lists;
 use crate::sql::statement::quote;
 use crate::sql::summary;
+use crate::sql::text_types::CAST_NORMAL;
 use crate::table_functions::evaluated;
 use crate::temp_schema::TempSchema;
 use crate::{exact, scalars, text_types, times};
@@ -53,6 +57,7 @@ pub(super) struct Registry<'a> {
 /// Its settings, for tables of a snapshot.
 pub(super) struct SessionSettings {
     has_enums: bool,
+    nulls: Nulls,
 }
 
 impl<'a> Registry<'a> {
@@ -62,7 +67,8 @@ impl<'a> Registry<'a> {
 
     /// The session's settings.
     pub fn settings(&self) -> SessionSettings {
-        SessionSettings { has_enums: text_types::has_enums(&self.scope.snapshot) }
+        let has_enums = text_types::has_enums(&self.scope.snapshot);
+        SessionSettings { has_enums, nulls: settings::nulls(self.state.config_options()) }
     }
 
     /// The columns of a query's rows, under the names that users see.
@@ -88,9 +94,64 @@ impl<'a> Registry<'a> {
     }
 }
 
+impl Registry<'_> {
+    /// An operator between values of types of bits.
+    fn operator_of_bits(&self, operator: BinaryOperator, left: &Expr, right: &Expr, schema: &DFSchema) -> Option<Expr> {
+        let (name, are_both) = match operator {
+            BinaryOperator::BitAnd => (bits::AND, true),
+            BinaryOperator::BitOr => (bits::OR, true),
+            BinaryOperator::BitXor => (bits::XOR, true),
+            BinaryOperator::ShiftLeft => (bits::SHIFT_LEFT, false),
+            BinaryOperator::ShiftRight => (bits::SHIFT_RIGHT, false),
+            _ => return None,
+        };
+        if !is_of_bits(left, schema) || are_both && !is_of_bits(right, schema) {
+            return None;
+        }
+        let result = self.scalar(name)?.call(vec![left.clone(), right.clone()]);
+        Some(self.scalar(CAST_NORMAL)?.call(vec![result, text("VARBIT")]))
+    }
+}
+
+impl Registry<'_> {
+    /// A TIMETZ plus or minus an interval.
+    fn zoned_and_interval(
+        &self,
+        operator: BinaryOperator,
+        left: &Expr,
+        right: &Expr,
+        schema: &DFSchema,
+    ) -> Option<Expr> {
+        let is_zoned = |value: &Expr| matches!(normal_of(value, schema), Some(NormalText::TimeTz(_)));
+        let is_span = |value: &Expr| matches!(value.get_type(schema), Ok(DataType::Interval(_)));
+        let (name, time, span) = match operator {
+            BinaryOperator::Plus if is_zoned(left) && is_span(right) => (spans::ZONED_PLUS, left, right),
+            BinaryOperator::Plus if is_zoned(right) && is_span(left) => (spans::ZONED_PLUS, right, left),
+            BinaryOperator::Minus if is_zoned(left) && is_span(right) => (spans::ZONED_MINUS, left, right),
+            _ => return None,
+        };
+        let moved = self.scalar(name)?.call(vec![time.clone(), span.clone()]);
+        Some(self.scalar(CAST_NORMAL)?.call(vec![moved, text("TIMETZ")]))
+    }
+}
+
+/// The type of a value whose texts have a normal form.
+fn normal_of(value: &Expr, schema: &DFSchema) -> Option<NormalText> {
+    value.to_field(schema).ok().and_then(|(_, field)| text_types::normal_of(&field))
+}
+
+/// Whether a value is of BIT or VARBIT.
+fn is_of_bits(value: &Expr, schema: &DFSchema) -> bool {
+    matches!(normal_of(value, schema), Some(NormalText::Bit(_) | NormalText::VarBit(_)))
+}
+
 impl Settings for SessionSettings {
     fn has_enums(&self) -> bool {
         self.has_enums
+    }
+
+    fn is_null_first(&self, descending: bool) -> bool {
+        self.nulls.are_first(descending)
     }
 }
 
@@ -195,6 +256,12 @@ impl Functions for Registry<'_> {
         if let Some(call) = scalars::unnamed_operator(operator, &left, &right) {
             return Ok(call);
         }
+        if let Some(call) = self.operator_of_bits(operator, &left, &right, schema) {
+            return Ok(call);
+        }
+        if let Some(call) = self.zoned_and_interval(operator, &left, &right, schema) {
+            return Ok(call);
+        }
         let Some(op) = planned(operator) else { return not_impl_err!("the operator {operator:?}") };
         let raw = RawBinaryExpr { op, left, right };
         Ok(match self.ask_planners(raw, |planner, raw| planner.plan_binary_op(raw, schema))? {
@@ -203,6 +270,15 @@ impl Functions for Registry<'_> {
                 Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
             }
         })
+    }
+
+    fn of_bits(&self, value: &Expr, to: &DataType, or_null: bool, schema: &DFSchema) -> Option<Expr> {
+        if !(to.is_numeric() || to.is_binary() || *to == DataType::Boolean) || !is_of_bits(value, schema) {
+            return None;
+        }
+        let name = if or_null { bits::AS_VALUE_OR_NULL } else { bits::AS_VALUE };
+        let null = Expr::Literal(ScalarValue::try_new_null(to).ok()?, None);
+        Some(self.scalar(name)?.call(vec![value.clone(), null]))
     }
 
     fn access(&self, value: Expr, access: GetFieldAccess, schema: &DFSchema) -> Result<Expr> {

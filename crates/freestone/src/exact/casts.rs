@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Decimal128Array, Float64Array, PrimitiveArray,
-    make_array,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, Decimal128Array, Decimal256Array, Float64Array,
+    PrimitiveArray, make_array,
 };
 use datafusion::arrow::compute::kernels::zip::zip;
 use datafusion::arrow::compute::{CastOptions, cast_with_options};
@@ -25,7 +25,7 @@ use super::decimals::{doubles, rounded};
 use super::function::overflow;
 use crate::display::texts_of;
 use crate::error::{Error, ErrorKind};
-use crate::ingest::values::{decimal, rounded_decimal};
+use crate::ingest::values::{rounded_decimal, rounded_wide_decimal};
 use crate::ingest::{UUID, read_texts};
 use crate::times::{Zone, texts_in_zone};
 use crate::type_names::type_name;
@@ -34,7 +34,7 @@ const DAY_MS: i64 = 86_400_000;
 
 /// Whether a cast is computed by this module, because it rounds or can fail.
 pub(super) fn is_ours(from: &DataType, to: &DataType) -> bool {
-    use DataType::{Date32, Date64, Decimal128, Float16, Float32, Float64};
+    use DataType::{Date32, Date64, Decimal128, Decimal256, Float16, Float32, Float64};
     match (from, to) {
         _ if from.is_integer() && to.is_integer() => !is_exact(from, to),
         (Float16 | Float32 | Float64, to) if to.is_integer() => true,
@@ -44,10 +44,11 @@ pub(super) fn is_ours(from: &DataType, to: &DataType) -> bool {
         (Decimal128(precision, _), Float64) => *precision > 15,
         (Decimal128(precision, _), Float32) => *precision > 7,
         (Float64, Float32 | Float16) | (Date64, Date32) => true,
+        (Decimal128(..), DataType::Boolean) | (DataType::Boolean, Decimal128(..)) => true,
         (text, to) if text.is_string() && is_read(to) => true,
         (uuid, text) if *uuid == UUID => text.is_string(),
         (Decimal128(_, 0..), text) if text.is_string() => true,
-        (text, Float64 | Float32 | Decimal128(..)) if text.is_string() => true,
+        (text, Float64 | Float32 | Decimal128(..) | Decimal256(_, 0..)) if text.is_string() => true,
         (text, to) if text.is_string() && to.is_integer() => true,
         (nested, text) if text.is_string() => nested.is_nested() && !matches!(nested, DataType::Dictionary(..)),
         _ => false,
@@ -114,7 +115,7 @@ pub(crate) fn cast(array: &ArrayRef, to: &DataType, or_null: bool) -> Result<Arr
 /// Whether a text that is no value of a type is one of its larger relatives.
 fn is_out_of_range(texts: &ArrayRef, row: usize, to: &DataType) -> Result<bool> {
     match to {
-        DataType::Decimal128(..) => {
+        DataType::Decimal128(..) | DataType::Decimal256(..) => {
             Ok(plain(&texts.slice(row, 1), &DataType::Float64)?.as_primitive::<Float64Type>().is_valid(0))
         }
         _ => Ok(plain(texts, to)?.is_valid(row)),
@@ -162,7 +163,7 @@ fn with_time_texts(array: &ArrayRef) -> Result<ArrayRef> {
 
 /// Converts values to another type. Those outside of its range become NULL.
 fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
-    use DataType::{Date32, Date64, Decimal128, Float16, Float32, Float64};
+    use DataType::{Date32, Date64, Decimal128, Decimal256, Float16, Float32, Float64};
     Ok(match (array.data_type(), to) {
         (nested, text) if (nested.is_nested() || *nested == UUID) && text.is_string() => {
             plain(&(Arc::new(texts_of(&with_time_texts(array)?)?) as ArrayRef), to)?
@@ -195,11 +196,19 @@ fn converted(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
             }
         }
         (text, Decimal128(precision, scale)) if text.is_string() => decimals_of_texts(array, *precision, *scale)?,
+        (text, Decimal256(precision, scale @ 0..)) if text.is_string() => {
+            wide_decimals_of_texts(array, *precision, *scale)?
+        }
         (text, Float32) if text.is_string() => converted(&converted(array, &Float64)?, to)?,
         (Float64, Float32) => {
             let narrow = |value: f64| Some(value as f32).filter(|narrow| narrow.is_finite() || !value.is_finite());
             Arc::new(array.as_primitive::<Float64Type>().unary_opt::<_, Float32Type>(narrow))
         }
+        (Decimal128(..), DataType::Boolean) => {
+            let values = array.as_primitive::<Decimal128Type>();
+            Arc::new(BooleanArray::from_unary(values, |value| value != 0))
+        }
+        (DataType::Boolean, Decimal128(..)) => converted(&plain(array, &DataType::Int8)?, to)?,
         (Date64, Date32) => {
             let day = |value: i64| i32::try_from(value.div_euclid(DAY_MS)).ok();
             Arc::new(array.as_primitive::<Date64Type>().unary_opt::<_, Date32Type>(day))
@@ -217,6 +226,15 @@ fn decimals_of_texts(array: &ArrayRef, precision: u8, scale: i8) -> Result<Array
     Ok(Arc::new(Decimal128Array::from_iter(read).with_precision_and_scale(precision, scale)?))
 }
 
+/// The same for decimals of more than 38 digits.
+fn wide_decimals_of_texts(array: &ArrayRef, precision: u8, scale: i8) -> Result<ArrayRef> {
+    let (digits, fraction) = (usize::from(precision), usize::try_from(scale).unwrap_or(0));
+    let texts = self::plain(array, &DataType::Utf8View)?;
+    let read = |text: Option<&str>| rounded_wide_decimal(&without_marks(text?), digits, fraction).ok();
+    let read = texts.as_string_view().iter().map(read);
+    Ok(Arc::new(Decimal256Array::from_iter(read).with_precision_and_scale(precision, scale)?))
+}
+
 /// The bytes of a number without the marks between its digits, as in `1_000`.
 fn without_marks(text: &str) -> Cow<'_, [u8]> {
     let bytes = text.as_bytes();
@@ -231,12 +249,13 @@ fn without_marks(text: &str) -> Cow<'_, [u8]> {
     Cow::Owned((0..bytes.len()).filter(|at| !is_mark(*at)).map(|at| bytes[at]).collect())
 }
 
-/// Integers of texts that are not only digits: in another base, as `0x1F` and `0b101`, or with an exponent, as `1e3`.
+/// Integers of texts that are not only digits: in another base, as `0x1F` and `0b101`, with an exponent, as `1e3`, or
+/// with a fraction, which is rounded half away from zero.
 fn integers_of_texts(array: &ArrayRef, plain: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     let texts = self::plain(array, &DataType::Utf8View)?;
     let missing = texts.as_string_view().iter().enumerate().map(|(row, text)| match text {
         Some(text) if plain.is_null(row) => {
-            in_base(text.trim()).or_else(|| decimal(text.as_bytes(), 0, 10i128.pow(38)).ok())
+            in_base(text.trim()).or_else(|| rounded_decimal(&without_marks(text), 0, 10i128.pow(38)).ok())
         }
         _ => None,
     });

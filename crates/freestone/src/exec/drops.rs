@@ -33,6 +33,7 @@ pub(crate) fn drop(transaction: &mut WriteTransaction, context: &WriteContext, d
     for name in &names {
         match id_of(&snapshot, kind, name) {
             Ok(id) => ids.push(id),
+            Err(_) if kind.is_none() && context.planner().rejects().drop_table(name) => {}
             Err(_) if drop.if_exists && !is_other_relation(&snapshot, kind, name) => {}
             Err(error) => return Err(error),
         }

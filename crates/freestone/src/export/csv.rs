@@ -9,7 +9,7 @@ use arrow::record_batch::RecordBatch;
 use super::times::{FormattedTimes, TimeFormats};
 use crate::display::{JsonValues, NonFinite, ValueTexts, value_type};
 use crate::error::{Error, Result};
-use crate::ingest::UNIT;
+use crate::ingest::{NO_QUOTE, UNIT};
 
 /// The columns whose values are quoted always.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl CsvForm {
 
     /// Refuses characters with several meanings.
     pub fn check(&self) -> Result<()> {
-        let usable = |byte: u8| byte.is_ascii() && !matches!(byte, 0 | b'\n' | b'\r');
+        let usable = |byte: u8| byte == NO_QUOTE || byte.is_ascii() && !matches!(byte, 0 | b'\n' | b'\r');
         let is_delimiter = |byte: u8| self.delimiter.as_bytes().contains(&byte);
         let marks = [self.quote, self.escape, self.comment.unwrap_or(b'#')];
         if !marks.into_iter().all(usable) || is_delimiter(b'\n') || is_delimiter(b'\r') {
@@ -142,6 +142,9 @@ impl CsvForm {
 
     /// Appends a field, which is quoted if it would be read as something else without quotes.
     fn append_field(&self, field: &str, is_forced: bool, line: &mut String) {
+        if self.quote == NO_QUOTE {
+            return line.push_str(field);
+        }
         let is_special = |byte: u8| self.is_special(byte);
         // A byte order mark at the start would be read as that of the file.
         let is_plain = !is_forced && !field.bytes().any(is_special) && field != self.null && !field.is_empty();

@@ -7,7 +7,7 @@ use super::partitions::{Existing, FileNames, Folders};
 use super::times::TimeFormats;
 use super::{Export, Form};
 use crate::error::{Error, Result};
-use crate::ingest::FileFormat;
+use crate::ingest::{FileFormat, NO_QUOTE};
 use crate::provider::files::{Delimiter, boolean, byte, delimiter, line_end, names, number, unknown_format};
 use crate::sql::command::OptionList;
 use crate::times::TimeFormat;
@@ -233,6 +233,7 @@ impl CsvForm {
                     Delimiter::Wide(text) => text,
                 }
             }
+            "quote" if value.is_empty() => self.quote = NO_QUOTE,
             "quote" => self.quote = byte(name, value)?,
             "null" => self.null = value.to_owned(),
             "comment" if value.is_empty() => {}

@@ -84,7 +84,7 @@ impl Opening {
             let of_split = IngestOptions { header, ..options.clone() };
             let split = Split::of(&text[start..], &of_split, given, table, complete);
             let start = start + split.skipped;
-            let dialect = dialect(path, options, split.delimiter)?;
+            let dialect = dialect(path, &IngestOptions { comment: split.comment, ..options.clone() }, split.delimiter)?;
             let mut fields = Fields::default();
             let mut tokenizer = Tokenizer::new(text, start, &dialect);
             let found = tokenizer.record(None, &mut fields);
@@ -253,7 +253,12 @@ struct Split {
     delimiter: u8,
     /// The bytes of lines above the header.
     skipped: usize,
+    /// What begins a comment, if an option says it, or lines without such a comment are split alike.
+    comment: Option<u8>,
 }
+
+/// What begins the lines that nobody said are comments.
+const COMMENT: u8 = b'#';
 
 impl Split {
     /// The delimiter that splits all of the first records into equal numbers of fields: those of the table, or otherwise
@@ -278,7 +283,8 @@ impl Split {
             let width = attempt.width()?;
             columns.map_or(width > 1, |columns| columns == width).then_some((width, 0))
         });
-        let whole = |attempt: &Attempt| Split { delimiter: attempt.dialect.delimiter, skipped: 0 };
+        let comment = options.comment;
+        let whole = |attempt: &Attempt| Split { delimiter: attempt.dialect.delimiter, skipped: 0, comment };
         let may_skip = options.skip.is_none() && options.header != Some(false) && !options.null_padding;
         if may_skip && (equal.is_none() || text.starts_with('#')) {
             let below = |attempt: &Attempt| attempt.header(text, options, table);
@@ -290,16 +296,42 @@ impl Split {
         if let Some(attempt) = equal {
             return whole(attempt);
         }
+        if let Some(split) = Split::with_comments(text, options, given, table, complete) {
+            return split;
+        }
         let ragged = match (options.null_padding, options.ignore_errors) {
             (true, _) => best(&|attempt| Some((attempt.records.iter().map(|(_, width)| width - 1).sum(), 0))),
             (false, true) => best(&|attempt| Some(attempt.most())),
             _ => None,
         };
         match (ragged, given) {
-            (_, Some(delimiter)) => Split { delimiter, skipped: 0 },
+            (_, Some(delimiter)) => Split { delimiter, skipped: 0, comment },
             (Some(attempt), None) => whole(attempt),
-            (None, None) => Split { delimiter: b',', skipped: 0 },
+            (None, None) => Split { delimiter: b',', skipped: 0, comment },
         }
+    }
+
+    /// The same without the lines that begin with `#`, if all others have equal numbers of several fields then, and none of them
+    /// has this character.
+    fn with_comments(
+        text: &str,
+        options: &IngestOptions,
+        given: Option<u8>,
+        table: Option<&Schema>,
+        complete: bool,
+    ) -> Option<Split> {
+        if options.comment.is_some() || options.wide_delimiter.is_some() || given == Some(COMMENT) {
+            return None;
+        }
+        let is_comment = |line: &str| line.as_bytes().first() == Some(&COMMENT);
+        let is_mixed = |line: &str| !is_comment(line) && line.as_bytes().contains(&COMMENT);
+        if !text.lines().any(is_comment) || text.lines().any(is_mixed) {
+            return None;
+        }
+        let commented = IngestOptions { comment: Some(COMMENT), ..options.clone() };
+        let split = Split::of(text, &commented, given, table, complete);
+        let attempt = Attempt::new(text, &commented, split.delimiter, complete)?;
+        (split.skipped == 0 && attempt.width().is_some_and(|width| width > 1)).then_some(split)
     }
 }
 
@@ -375,6 +407,18 @@ mod tests {
         check("a;b;c\n1;2\n3\n", &padded, b';', "a;b;c");
         let lenient = IngestOptions { ignore_errors: true, ..IngestOptions::default() };
         check("a;b\n1;2\n3\n4;5;6\n\"x\"y;1\n7;8\n", &lenient, b';', "a;b");
+    }
+
+    #[test]
+    fn lines_of_comments_are_found() {
+        let options = IngestOptions::default();
+        let comment = |text: &str| Split::of(text, &options, None, None, true).comment;
+        assert_eq!(comment("# a\na;b\n# c\n1;3\n6;7\n# d"), Some(b'#'));
+        assert_eq!(comment("a;b\n# c\n1;3\n"), Some(b'#'));
+        // A comment above the header is a title, and a character within a value is none.
+        assert_eq!(comment("# a\na;b\n1;3\n"), None);
+        assert_eq!(comment("a;b\n# c\n1;#3\n"), None);
+        assert_eq!(comment("a\n# c\n1\n"), None);
     }
 
     #[test]

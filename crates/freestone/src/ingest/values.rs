@@ -77,26 +77,42 @@ pub(crate) fn rounded_decimal(bytes: &[u8], scale: u32, limit: i128) -> Parsed<i
 
 /// A decimal number of at most `precision` digits, which may be more than 128 bits hold.
 pub(crate) fn wide_decimal(bytes: &[u8], precision: usize, scale: usize) -> Parsed<i256> {
-    let (negative, digits) = split_sign(bytes.trim_ascii());
-    let (whole, fraction) = match digits.iter().position(|byte| *byte == b'.') {
-        Some(point) => (&digits[..point], &digits[point + 1..]),
-        None => (digits, &digits[..0]),
-    };
-    if whole.len() + fraction.len() == 0 || !whole.iter().chain(fraction).all(u8::is_ascii_digit) {
-        return Err(Syntax);
+    long_wide_decimal(bytes.trim_ascii(), precision, scale, false)
+}
+
+/// As [`wide_decimal`], with digits beyond the scale rounded half away from zero, as in a cast.
+pub(crate) fn rounded_wide_decimal(bytes: &[u8], precision: usize, scale: usize) -> Parsed<i256> {
+    long_wide_decimal(bytes.trim_ascii(), precision, scale, true)
+}
+
+fn long_wide_decimal(bytes: &[u8], precision: usize, scale: usize, rounds: bool) -> Parsed<i256> {
+    let number = Digits::of(bytes)?;
+    let scale = scale as i64;
+    let mut kept = String::new();
+    let mut weight = number.point as i64 + number.exponent;
+    let mut is_half = false;
+    for digit in number.digits() {
+        weight -= 1;
+        if weight >= -scale {
+            kept.push(char::from(*digit));
+        } else if rounds {
+            is_half |= weight == -scale - 1 && *digit >= b'5';
+        } else if *digit != b'0' {
+            return Err(Precision);
+        }
     }
-    let (kept, rest) = fraction.split_at(fraction.len().min(scale));
-    if rest.iter().any(|digit| *digit != b'0') {
-        return Err(Precision);
-    }
-    let zeros = std::iter::repeat_n(&b'0', scale - kept.len());
-    let text: String = whole.iter().chain(kept).chain(zeros).map(|digit| char::from(*digit)).collect();
-    let text = text.trim_start_matches('0');
-    if text.len() > precision {
+    let whole = kept.trim_start_matches('0');
+    let zeros = if whole.is_empty() { 0 } else { usize::try_from(weight + scale).unwrap_or(0) };
+    if whole.len() + zeros > precision {
         return Err(Range);
     }
-    let value = if text.is_empty() { i256::ZERO } else { i256::from_string(text).ok_or(Range)? };
-    Ok(if negative { value.wrapping_neg() } else { value })
+    let text = format!("{whole}{:0<zeros$}", "");
+    let value = if text.is_empty() { i256::ZERO } else { i256::from_string(&text).ok_or(Range)? };
+    let value = value.wrapping_add(i256::from(i8::from(is_half)));
+    if is_half && value.to_string().len() > precision {
+        return Err(Range);
+    }
+    Ok(if number.negative { value.wrapping_neg() } else { value })
 }
 
 /// A floating-point number, also `inf`, `infinity` and `nan` in any case. A finite text past the range is an error.
@@ -395,26 +411,47 @@ fn slow_decimal(bytes: &[u8], scale: u32, limit: i128) -> Parsed<i128> {
     long_decimal(bytes, scale, limit, false)
 }
 
+/// The parts of a decimal number.
+struct Digits<'a> {
+    negative: bool,
+    mantissa: &'a [u8],
+    /// The digits before the point.
+    point: usize,
+    exponent: i64,
+}
+
+impl<'a> Digits<'a> {
+    fn of(bytes: &'a [u8]) -> Parsed<Digits<'a>> {
+        let (negative, rest) = split_sign(bytes);
+        let (mantissa, exponent) = match rest.iter().position(|byte| matches!(byte, b'e' | b'E')) {
+            Some(at) => (&rest[..at], signed_exponent(&rest[at + 1..])?),
+            None => (rest, 0),
+        };
+        let point = mantissa.iter().position(|byte| *byte == b'.').unwrap_or(mantissa.len());
+        let number = Digits { negative, mantissa, point, exponent };
+        match number.digits().next().is_some() && number.digits().all(u8::is_ascii_digit) {
+            true => Ok(number),
+            false => Err(Syntax),
+        }
+    }
+
+    fn digits(&self) -> impl Iterator<Item = &'a u8> + use<'a> {
+        let (whole, rest) = self.mantissa.split_at(self.point);
+        whole.iter().chain(rest.get(1..).unwrap_or_default())
+    }
+}
+
 /// A decimal number digit by digit: each digit has a decimal weight. Those below the scale must be zero, or are rounded.
 fn long_decimal(bytes: &[u8], scale: u32, limit: i128, rounds: bool) -> Parsed<i128> {
-    let (negative, rest) = split_sign(bytes);
-    let (mantissa, exponent) = match rest.iter().position(|byte| matches!(byte, b'e' | b'E')) {
-        Some(at) => (&rest[..at], signed_exponent(&rest[at + 1..])?),
-        None => (rest, 0),
-    };
-    let point = mantissa.iter().position(|byte| *byte == b'.').unwrap_or(mantissa.len());
-    let digits = || mantissa[..point].iter().chain(mantissa.get(point + 1..).unwrap_or_default());
-    if digits().next().is_none() || !digits().all(u8::is_ascii_digit) {
-        return Err(Syntax);
-    }
-    if digits().all(|digit| *digit == b'0') {
+    let number = Digits::of(bytes)?;
+    if number.digits().all(|digit| *digit == b'0') {
         return Ok(0);
     }
     let scale = i64::from(scale);
     let mut scaled = 0i128;
-    let mut weight = point as i64 + exponent;
+    let mut weight = number.point as i64 + number.exponent;
     let mut is_half = false;
-    for digit in digits() {
+    for digit in number.digits() {
         weight -= 1;
         if weight >= -scale {
             scaled =
@@ -434,7 +471,7 @@ fn long_decimal(bytes: &[u8], scale: u32, limit: i128, rounds: bool) -> Parsed<i
     if scaled >= limit {
         return Err(Range);
     }
-    Ok(if negative { -scaled } else { scaled })
+    Ok(if number.negative { -scaled } else { scaled })
 }
 
 /// Parses an exponent, limited to ±1,000,000, beyond which the result is out of range or inexact in any case.
@@ -701,6 +738,32 @@ mod tests {
                 ("nan", Err(Syntax)),
                 ("1.2.3", Err(Syntax)),
             ],
+        );
+    }
+
+    #[test]
+    fn wide_decimals() {
+        let expected = |text: &str| Ok(i256::from_string(text).expect("digits"));
+        check(
+            |bytes| rounded_wide_decimal(bytes, 39, 0),
+            &[
+                ("1e2", expected("100")),
+                ("340282366920938463463374607431768211455.4", expected("340282366920938463463374607431768211455")),
+                ("-2.5", expected("-3")),
+                ("0.5e0", expected("1")),
+                ("0e400", expected("0")),
+                ("1e38", expected("100000000000000000000000000000000000000")),
+                ("1e39", Err(Range)),
+                ("999999999999999999999999999999999999999.5", Err(Range)),
+                ("1e-400", expected("0")),
+                ("1e", Err(Syntax)),
+                ("", Err(Syntax)),
+                (".", Err(Syntax)),
+            ],
+        );
+        check(
+            |bytes| wide_decimal(bytes, 40, 2),
+            &[("1.5", expected("150")), ("1.2300", expected("123")), ("1.234", Err(Precision)), ("1e40", Err(Range))],
         );
     }
 

@@ -29,16 +29,21 @@ fn converted(shape: &Shape, json: &str, is_strict: bool, depth: usize) -> Result
     };
     Ok(match shape {
         Shape::Value(name) if name.eq_ignore_ascii_case("JSON") => json.to_owned(),
+        // Of which no value is known.
+        Shape::Value(name) if name.eq_ignore_ascii_case("NULL") => "CAST(NULL AS VARCHAR)".to_owned(),
         Shape::Value(name) => {
-            let (data_type, is_integer) = known_type(name)?;
+            let (data_type, kind) = known_type(name)?;
             let text = format!("json_extract_string({json}, '$')");
-            match is_integer {
+            let plain = format!("{cast}({text} AS {data_type})");
+            let bit = format!("WHEN 'BOOLEAN' THEN CAST(CAST({text} = 'true' AS INT) AS {data_type})");
+            match kind {
                 // Numbers with a fraction are rounded.
-                true => format!(
-                    "CASE json_type({json}) WHEN 'DOUBLE' THEN {cast}(CAST({text} AS DOUBLE) AS {data_type}) \
-                     ELSE {cast}({text} AS {data_type}) END"
+                Some(Number::Whole) => format!(
+                    "CASE json_type({json}) {bit} WHEN 'DOUBLE' THEN {cast}(CAST({text} AS DOUBLE) AS {data_type}) \
+                     ELSE {plain} END"
                 ),
-                false => format!("{cast}({text} AS {data_type})"),
+                Some(Number::Real) => format!("CASE json_type({json}) {bit} ELSE {plain} END"),
+                None => plain,
             }
         }
         Shape::List(item) => {
@@ -58,18 +63,29 @@ fn converted(shape: &Shape, json: &str, is_strict: bool, depth: usize) -> Result
     })
 }
 
-/// The name of a type in SQL, and whether it is of integers.
-fn known_type(name: &str) -> Result<(String, bool)> {
-    if name.eq_ignore_ascii_case("NULL") {
-        return Ok(("VARCHAR".to_owned(), false));
-    }
+/// The numbers of a type.
+enum Number {
+    Whole,
+    Real,
+}
+
+/// The name of a type in SQL, and the numbers that it has.
+fn known_type(name: &str) -> Result<(String, Option<Number>)> {
     let unknown = |_| Error::invalid(format!("'{name}' in a structure of JSON is no type"));
     let known = freestone_sql::parse_type(name).map_err(unknown)?;
-    let is_integer = match &known.kind {
-        TypeKind::Named { name, .. } => name.parts.last().is_some_and(|name| is_integer(&name.text)),
-        _ => false,
+    let number = match &known.kind {
+        TypeKind::Named { name, .. } => name.parts.last().and_then(|name| number(&name.text)),
+        _ => None,
     };
-    Ok((known.to_string(), is_integer))
+    Ok((known.to_string(), number))
+}
+
+fn number(name: &str) -> Option<Number> {
+    let lower = name.to_ascii_lowercase();
+    match lower.as_str() {
+        "double" | "real" | "float" | "float4" | "float8" | "decimal" | "numeric" | "dec" => Some(Number::Real),
+        _ => is_integer(&lower).then_some(Number::Whole),
+    }
 }
 
 fn is_integer(name: &str) -> bool {

@@ -1,6 +1,6 @@
 //! DuckDB's table functions about the catalog, with those of their columns that mean something here:
 //! `duckdb_tables()`, `duckdb_columns()`, `duckdb_views()`, `duckdb_schemas()`, `duckdb_databases()`,
-//! `duckdb_constraints()`, `duckdb_indexes()`, `duckdb_sequences()`, `duckdb_settings()` and `duckdb_keywords()`.
+//! `duckdb_constraints()`, `duckdb_indexes()`, `duckdb_sequences()`, `duckdb_settings()`, `duckdb_keywords()` and `sqlite_master`.
 
 use std::sync::Arc;
 
@@ -21,17 +21,18 @@ use crate::settings;
 use crate::sql::names::{CATALOG, MAIN};
 use crate::text_types::column_type;
 
-pub(super) const FUNCTIONS: [(&str, Rows); 10] = [
+pub(super) const FUNCTIONS: [(&str, Rows); 11] = [
     ("duckdb_tables", |known, _| tables(known)),
     ("duckdb_columns", |known, _| columns(known)),
     ("duckdb_views", |known, _| views(known)),
-    ("duckdb_schemas", |known, _| schemas(known)),
+    ("duckdb_schemas", |known, argument| schemas(known, argument.is_view())),
     ("duckdb_databases", |known, _| databases(known)),
     ("duckdb_constraints", |known, _| constraints(known)),
     ("duckdb_indexes", |known, _| indexes(known)),
     ("duckdb_sequences", |known, _| all_sequences(known)),
     ("duckdb_settings", |known, _| all_settings(known)),
     ("duckdb_keywords", |_, _| keywords()),
+    ("sqlite_master", |known, _| master(known)),
 ];
 
 /// A column of one text that all rows have.
@@ -144,11 +145,12 @@ fn views(known: &Known) -> Result<RecordBatch> {
     ])
 }
 
-fn schemas(known: &Known) -> Result<RecordBatch> {
+fn schemas(known: &Known, of_users: bool) -> Result<RecordBatch> {
     let mut schemas: Vec<String> = definitions::schemas(&known.snapshot).map(str::to_owned).collect();
     schemas.extend([MAIN, "information_schema"].map(str::to_owned));
     schemas.sort();
     let is_internal = |schema: &String| matches!(schema.as_str(), MAIN | "information_schema");
+    schemas.retain(|schema| !(of_users && is_internal(schema)));
     batch(vec![
         ("database_name", false, all(CATALOG, schemas.len())),
         ("schema_name", false, texts(schemas.iter().map(|schema| Some(schema.clone())))),
@@ -238,6 +240,32 @@ fn indexes(known: &Known) -> Result<RecordBatch> {
         ("is_unique", false, booleans(rows.iter().map(|row| row.2))),
         ("is_primary", false, booleans(rows.iter().map(|row| row.3))),
         ("expressions", false, texts(rows.iter().map(|row| Some(format!("[{}]", row.4.join(", ")))))),
+    ])
+}
+
+/// SQLite's list of tables, views and indexes.
+fn master(known: &Known) -> Result<RecordBatch> {
+    let mut rows: Vec<(&str, String, String, Option<String>)> = vec![];
+    for table in all_tables(known) {
+        let name = name_of(known, &table.name);
+        rows.push(("table", name.clone(), name, Some(create_statement(table, &known.snapshot))));
+    }
+    for (name, query) in known.temp.views(&known.snapshot) {
+        let own = name_of(known, name);
+        let sql = format!("CREATE VIEW {} AS {query}", sql_name(name, &known.snapshot));
+        rows.push(("view", own.clone(), own, Some(sql)));
+    }
+    for table in known.tables() {
+        for (name, _) in definitions::indexes_of(&known.snapshot, table) {
+            rows.push(("index", name_of(known, &name), name_of(known, &table.name), None));
+        }
+    }
+    batch(vec![
+        ("type", false, texts(rows.iter().map(|row| Some(row.0.to_owned())))),
+        ("name", false, texts(rows.iter().map(|row| Some(row.1.clone())))),
+        ("tbl_name", false, texts(rows.iter().map(|row| Some(row.2.clone())))),
+        ("rootpage", false, Arc::new(rows.iter().map(|_| Some(0)).collect::<Int32Array>())),
+        ("sql", true, texts(rows.iter().map(|row| row.3.clone()))),
     ])
 }
 

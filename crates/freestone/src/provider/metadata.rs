@@ -62,6 +62,14 @@ pub(crate) fn register(
     }
 }
 
+/// The argument by which a view asks its function for the rows of users.
+pub(crate) const VIEW: &str = "view";
+
+/// Whether the rows of a function are also those of a view of its name, as DuckDB has them.
+pub(crate) fn is_view(name: &str) -> bool {
+    name != "duckdb_secrets" && duckdb_functions::FUNCTIONS.iter().any(|(own, _)| *own == name)
+}
+
 /// `version()`: this engine and its version.
 fn version() -> Arc<ScalarUDF> {
     static VERSION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
@@ -173,6 +181,11 @@ pub(super) struct Argument {
 }
 
 impl Argument {
+    /// Whether it is a view that asks.
+    pub(super) fn is_view(&self) -> bool {
+        self.value.as_deref() == Some(VIEW)
+    }
+
     fn of(function: &'static str, arguments: &[Expr]) -> Self {
         let number = match arguments.get(1) {
             Some(Expr::Literal(ScalarValue::Int64(Some(number)), _)) => u64::try_from(*number).ok(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, Int32Array, Int64Array, StringViewArray};
 use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type};
+use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type, TimeUnit};
 use datafusion::error::Result;
 use datafusion::logical_expr::lit;
 
@@ -41,18 +41,19 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::new(&["date"], &[&[Date]], DataType::Date32, |call| Ok(cast(&call.array(0)?, &DataType::Date32)?)),
         Scalar::new(&["last_day"], &[&[Date]], DataType::Date32, |call| without_infinite(call, last_day)),
         Scalar::new(&["make_date"], &[&[Int, Int, Int], &[Int]], DataType::Date32, make_date),
-        Scalar::new(
-            &["make_time"],
-            &[&[Int, Int, Kind::Real]],
-            DataType::Time64(datafusion::arrow::datatypes::TimeUnit::Microsecond),
-            make_time,
-        ),
+        Scalar::new(&["make_time"], &[&[Int, Int, Kind::Real]], DataType::Time64(TimeUnit::Microsecond), make_time),
         Scalar::new(&["date_diff", "datediff"], DIFFERENCE, INT, |call| differences(call, boundaries)),
         Scalar::new(&["date_sub", "datesub"], DIFFERENCE, INT, |call| differences(call, whole)),
         Scalar::typed(
             &["time_bucket"],
-            &[&[Span, Date], &[Span, Date, Span], &[Span, Date, Date]],
-            |types, _| Ok(if types[1] == DataType::Date32 { DataType::Date32 } else { in_micros(&types[1]) }),
+            &[&[Span, Time], &[Span, Time, Span], &[Span, Time, Time]],
+            |types, _| {
+                Ok(match &types[1] {
+                    DataType::Date32 => DataType::Date32,
+                    DataType::Time32(_) | DataType::Time64(_) => DataType::Time64(TimeUnit::Microsecond),
+                    time => in_micros(time),
+                })
+            },
             |call| keeping_infinite(call, time_bucket),
         ),
     ]);
@@ -293,6 +294,11 @@ fn whole_months(from: i64, to: i64) -> i64 {
 
 /// `time_bucket(width, time [, origin or offset])`.
 fn time_bucket(call: &Call) -> Result<ArrayRef> {
+    let is_clock =
+        |at: usize| call.kind(at).is_some_and(|kind| matches!(kind, DataType::Time32(_) | DataType::Time64(_)));
+    if call.kind(2).is_some_and(|kind| !matches!(kind, DataType::Interval(_))) && is_clock(1) != is_clock(2) {
+        return invalid("time_bucket takes a time of day with an origin that is one, and dates with a date");
+    }
     let widths = intervals(&call.array(0)?)?;
     let times = call.array(1)?;
     let values = micros(&times, &Zone::Fixed(0))?;
@@ -316,6 +322,8 @@ fn time_bucket(call: &Call) -> Result<ArrayRef> {
     let starts = (0..values.len()).map(row).collect::<Result<Int64Array>>()?;
     match &call.to {
         DataType::Date32 => finished(map(&starts, |start| Ok(start.div_euclid(DAY_US)))?, &call.to),
+        // A time of day is one of the first day: what its bucket begins with may be in another.
+        DataType::Time64(_) => finished(map(&starts, |start| Ok(start.rem_euclid(DAY_US)))?, &call.to),
         to => finished(starts, to),
     }
 }

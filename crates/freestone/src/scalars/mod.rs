@@ -4,6 +4,7 @@
 
 mod about;
 mod bins;
+pub(crate) mod bits;
 mod dates;
 mod encoding;
 mod formats;
@@ -33,7 +34,7 @@ mod results;
 mod rows;
 mod series;
 mod similarity;
-mod spans;
+pub(crate) mod spans;
 mod strftime;
 mod structs;
 mod text;
@@ -56,6 +57,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
     let all = [
         about::all(),
         bins::all(),
+        bits::all(),
         dates::all(),
         encoding::all(),
         formats::all(),

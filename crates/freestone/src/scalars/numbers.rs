@@ -4,18 +4,21 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Array, UInt64Array};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Decimal128Builder, Float64Array, Int64Array, UInt64Array,
+};
 use datafusion::arrow::compute;
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
 use datafusion::error::Result;
 use datafusion::logical_expr::Volatility;
 
+use super::bits;
 use super::function::Scalar;
-use super::kinds::Kind::{Bytes, Date, Int, Number, Real};
-use super::kinds::{BOOL, INT, REAL};
+use super::kinds::Kind::{Bytes, Date, Int, Number, Real, Text};
+use super::kinds::{BOOL, INT, REAL, TEXT};
 use super::rows::{any_null, bytes, ints, invalid, reals, too_large};
 use crate::sql::function_macros::BITS_NOT;
-use crate::times::{Call, exact_cast, infinite, integers, map};
+use crate::times::{Call, exact_cast, infinite, integers, is_text, map};
 
 pub(super) fn all() -> Vec<Scalar> {
     let random = Random::default();
@@ -29,8 +32,9 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::new(&["isinf"], &[&[Real], &[Date]], BOOL, |call| test(call, f64::is_infinite)),
         Scalar::new(&["isfinite"], &[&[Real], &[Date]], BOOL, |call| test(call, f64::is_finite)),
         Scalar::new(&["round_even", "roundbankers"], &[&[Real, Int]], REAL, round_even),
-        Scalar::new(&["bit_count"], &[&[Number], &[Bytes]], INT, bit_count),
-        Scalar::typed(&[BITS_NOT], &[&[Number]], |types, _| whole(types), bits_not),
+        Scalar::new(&["bit_count"], &[&[Number], &[Bytes], &[Text]], INT, bit_count),
+        Scalar::typed(&[BITS_NOT], &[&[Number], &[Text]], |types, _| whole(types), bits_not),
+        Scalar::new(&["binom"], &[&[Int, Int]], DataType::Decimal128(38, 0), binom),
         Scalar::new(&["width_bucket"], &[&[Real, Real, Real, Int]], INT, width_bucket),
         Scalar::new(&["random", "rand"], &[&[]], REAL, move |call| Ok(random.values(call.rows())))
             .of_volatility(Volatility::Volatile),
@@ -65,10 +69,55 @@ fn even(value: f64) -> f64 {
     if value < 0.0 { -size } else { size }
 }
 
+/// `binom(n, k)`: in how many ways `k` of `n` things can be chosen.
+fn binom(call: &Call) -> Result<ArrayRef> {
+    let (all, chosen) = (ints(call, 0)?, ints(call, 1)?);
+    let mut ways = Decimal128Builder::new().with_precision_and_scale(38, 0)?;
+    for row in 0..all.len() {
+        if any_null(&[&all, &chosen], row) {
+            ways.append_null();
+            continue;
+        }
+        ways.append_value(choices(all.value(row), chosen.value(row))?);
+    }
+    Ok(Arc::new(ways.finish()))
+}
+
+fn choices(all: i64, chosen: i64) -> Result<i128> {
+    if all < 0 || chosen < 0 {
+        return invalid("binom of negative numbers is not defined");
+    }
+    let (all, chosen) = (i128::from(all), i128::from(chosen));
+    if chosen > all {
+        return Ok(0);
+    }
+    let mut ways = 1i128;
+    for step in 0..chosen.min(all - chosen) {
+        // Of consecutive numbers, one is a multiple of each smaller number: no division has a rest.
+        let common = common_divisor(ways, step + 1);
+        let more = (ways / common).checked_mul((all - step) / ((step + 1) / common));
+        ways = match more.filter(|ways| *ways < 10i128.pow(38)) {
+            Some(ways) => ways,
+            None => return too_large("binom"),
+        };
+    }
+    Ok(ways)
+}
+
+fn common_divisor(mut a: i128, mut b: i128) -> i128 {
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
+}
+
 /// The gamma function: from its logarithm, or as a product where that is exact.
 fn gamma(value: f64) -> Result<f64> {
-    if value == 0.0 || value < 0.0 && value.fract() == 0.0 {
-        return invalid("gamma of zero or a negative integer is not defined");
+    if value == 0.0 {
+        return Ok(f64::INFINITY);
+    }
+    if value < 0.0 && (value.fract() == 0.0 || value.is_infinite()) {
+        return Ok(f64::NAN);
     }
     if value.fract() == 0.0 && value <= 23.0 {
         return Ok((1..value as i64).map(|n| n as f64).product());
@@ -81,7 +130,7 @@ fn gamma(value: f64) -> Result<f64> {
 
 fn ln_gamma(value: f64) -> Result<f64> {
     if value == 0.0 {
-        return invalid("lgamma of zero is not defined");
+        return Ok(f64::INFINITY);
     }
     if value == 1.0 || value == 2.0 {
         return Ok(0.0);
@@ -143,6 +192,9 @@ fn round_even(call: &Call) -> Result<ArrayRef> {
 /// The number of bits that are set. Negative integers have the width of their type.
 fn bit_count(call: &Call) -> Result<ArrayRef> {
     let values = call.array(0)?;
+    if is_text(values.data_type()) {
+        return bits::ones(call);
+    }
     let counts: Int64Array = match values.data_type() {
         DataType::BinaryView => {
             let ones = |bytes: &[u8]| bytes.iter().map(|byte| i64::from(byte.count_ones())).sum::<i64>();
@@ -164,11 +216,15 @@ fn bit_count(call: &Call) -> Result<ArrayRef> {
 fn whole(types: &[DataType]) -> Result<DataType> {
     match types {
         [kind] if kind.is_integer() => Ok(kind.clone()),
-        _ => invalid("~ is for integers"),
+        [kind] if is_text(kind) => Ok(TEXT),
+        _ => invalid("~ is for integers and bits"),
     }
 }
 
 fn bits_not(call: &Call) -> Result<ArrayRef> {
+    if is_text(&call.to) {
+        return bits::complement(call);
+    }
     if call.to.is_unsigned_integer() {
         let max = exact_cast(&(Arc::new(UInt64Array::from(vec![max_of(&call.to)])) as ArrayRef), &call.to)?;
         let scalar = datafusion::arrow::array::Scalar::new(max);
@@ -262,7 +318,7 @@ mod tests {
         assert!(gamma(0.5).is_ok_and(|value| near(value, std::f64::consts::PI.sqrt())));
         assert!(gamma(-0.5).is_ok_and(|value| near(value, -2.0 * std::f64::consts::PI.sqrt())));
         assert!(ln_gamma(10.0).is_ok_and(|value| near(value, 362_880f64.ln())));
-        assert!(gamma(-1.0).is_err());
+        assert!(gamma(-1.0).is_ok_and(f64::is_nan));
         assert_eq!(lanczos(f64::INFINITY), f64::INFINITY);
     }
 

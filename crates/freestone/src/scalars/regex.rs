@@ -4,16 +4,21 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, Int64Array, StringViewArray, StringViewBuilder};
+use datafusion::arrow::array::{
+    Array, ArrayRef, BooleanArray, Int64Array, StringViewArray, StringViewBuilder, StructArray,
+};
+use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use regex::Regex;
 
 use super::function::Scalar;
 use super::kinds::Kind::{self, Int, Text};
-use super::kinds::{BOOL, TEXT, list_of};
+use super::kinds::{BOOL, TEXT, list, list_of};
+use super::lists::of_lengths;
 use super::patterns::{Pattern, Reading};
 use super::results::Results;
-use super::rows::{Parts, any_null, ints, invalid, text_of_text, texts};
+use super::rows::{Parts, VIEW_BYTES, any_null, ints, invalid, text_of_text, texts};
 use crate::error::Error;
 use crate::growth::Meter;
 use crate::times::Call;
@@ -26,6 +31,14 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::new(&["regexp_full_match"], FORMS, BOOL, |call| matches(call, true)).slow(),
         Scalar::new(&["regexp_extract"], GROUP_FORMS, TEXT, extract).slow(),
         Scalar::new(&["regexp_extract_all"], GROUP_FORMS, list_of(TEXT), extract_all).slow(),
+        Scalar::with_coercion(
+            &["freestone_regexp_groups"],
+            "a text, a pattern, options and the names of groups",
+            |types| types.iter().map(|kind| Text.accepts(kind)).collect(),
+            |_, constants| named_groups(constants.get(3..).unwrap_or_default()),
+            groups_of_matches,
+        )
+        .slow(),
         Scalar::new(&["regexp_replace"], &[&[Text, Text, Text], &[Text, Text, Text, Text]], TEXT, replace).slow(),
         Scalar::new(&["string_split_regex", "regexp_split_to_array", "str_split_regex"], FORMS, list_of(TEXT), split)
             .slow(),
@@ -218,6 +231,60 @@ fn extract_all(call: &Call) -> Result<ArrayRef> {
     }
     last.keep();
     Ok(all.finish())
+}
+
+/// The type of `regexp_extract_all(text, pattern, ['a', 'b'])`.
+fn named_groups(names: &[Option<&ScalarValue>]) -> Result<DataType> {
+    let mut fields: Vec<Field> = vec![];
+    for name in names {
+        let Some(name) = name.and_then(|name| name.try_as_str().flatten()) else {
+            return invalid("the names of groups are constants");
+        };
+        if fields.iter().any(|field| field.name() == name) {
+            return invalid(format!("two groups have the name {name}"));
+        }
+        fields.push(Field::new(name, TEXT, true));
+    }
+    match fields.is_empty() {
+        true => invalid("a group has a name"),
+        false => Ok(list_of(DataType::Struct(fields.into()))),
+    }
+}
+
+/// The groups of all matches, as structs. A group that takes no part in a match is NULL.
+fn groups_of_matches(call: &Call) -> Result<ArrayRef> {
+    let (values, patterns, options) = (texts(call, 0)?, texts(call, 1)?, texts(call, 2)?);
+    let item = list(&call.to).map(|item| item.data_type().clone());
+    let Some(DataType::Struct(fields)) = item else { return invalid("the result has no groups") };
+    let (mut last, mut meter) = (LastPattern::take(false), Meter::new("regexp_extract_all"));
+    let mut groups: Vec<StringViewBuilder> = fields.iter().map(|_| StringViewBuilder::new()).collect();
+    let (mut lengths, mut known) = (vec![], vec![]);
+    for row in 0..values.len() {
+        let is_known = !any_null(&[&values, &patterns, &options], row);
+        let mut count = 0;
+        if is_known {
+            let regex = &last.compiled(patterns.value(row), options.value(row))?.pattern.whole;
+            if groups.len() >= regex.captures_len() {
+                let (pattern, has) = (regex.as_str(), regex.captures_len() - 1);
+                return invalid(format!("the regular expression '{pattern}' has {has} groups, not {}", groups.len()));
+            }
+            let find = |text, at| regex.captures_at(text, at);
+            for found in each_match(values.value(row), find, |captures| captures.get_match().range()) {
+                for (at, group) in groups.iter_mut().enumerate() {
+                    let part = found.get(at + 1).map(|part| part.as_str());
+                    meter.add(VIEW_BYTES + part.map_or(0, str::len))?;
+                    group.append_option(part);
+                }
+                count += 1;
+            }
+        }
+        lengths.push(count);
+        known.push(is_known);
+    }
+    last.keep();
+    let groups = groups.iter_mut().map(|group| Arc::new(group.finish()) as ArrayRef).collect();
+    let matches = Arc::new(StructArray::try_new(fields, groups, None)?);
+    Ok(Arc::new(of_lengths(&call.to, matches, lengths, Some(known.into()))?))
 }
 
 /// All matches in a text. As in DuckDB, there can be an empty one at the end of another.

@@ -45,7 +45,7 @@ pub(super) fn lists(call: &Call, at: usize) -> Result<ListArray> {
 }
 
 /// The bytes of a view of a text.
-const VIEW_BYTES: usize = 16;
+pub(super) const VIEW_BYTES: usize = 16;
 
 /// Lists of parts of texts, counted while they are made.
 pub(super) struct Parts {

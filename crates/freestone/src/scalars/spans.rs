@@ -2,26 +2,33 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Float64Array};
+use datafusion::arrow::array::{Array, ArrayRef, Float64Array, StringViewArray};
 use datafusion::arrow::datatypes::{DataType, Int64Type, TimeUnit};
 use datafusion::error::Result;
 
 use super::function::Scalar;
-use super::kinds::INT;
-use super::kinds::Kind::{Int, Real, Span, Time};
-use super::rows::{ints, reals, too_large};
+use super::kinds::Kind::{Int, Real, Span, Text, Time};
+use super::kinds::{INT, TEXT};
+use super::rows::{any_null, ints, invalid, reals, texts, too_large};
 use crate::times::arrays::{Intervals, finite, infinite, ticks};
 use crate::times::{
     Call, INTERVAL, Interval, SECOND_NS, TIMESTAMP, finished, integers, interval_of, intervals, is_span, map, stored,
+    time_text,
 };
 
 const DAY_SECONDS: i64 = 86_400;
+
+/// A TIMETZ and the hours and smaller parts of an interval.
+pub(crate) const ZONED_PLUS: &str = "freestone_zoned_plus";
+pub(crate) const ZONED_MINUS: &str = "freestone_zoned_minus";
 
 pub(super) fn all() -> Vec<Scalar> {
     let months = |name, count| units(name, Interval { months: count, days: 0, ns: 0 });
     let days = |name, count| units(name, Interval { months: 0, days: count, ns: 0 });
     let time = |name, ns| units(name, Interval { months: 0, days: 0, ns });
     vec![
+        Scalar::new(&[ZONED_PLUS], &[&[Text, Span]], TEXT, |call| zoned_moved(call, 1)),
+        Scalar::new(&[ZONED_MINUS], &[&[Text, Span]], TEXT, |call| zoned_moved(call, -1)),
         months("to_millennia", 12_000),
         months("to_centuries", 1_200),
         months("to_decades", 120),
@@ -41,6 +48,34 @@ pub(super) fn all() -> Vec<Scalar> {
         made("make_timestamp_ms", TimeUnit::Millisecond),
         made("make_timestamp_ns", TimeUnit::Nanosecond),
     ]
+}
+
+/// Times of day with a zone, in their normal form, that much later or earlier. Days and months do not change them.
+fn zoned_moved(call: &Call, sign: i64) -> Result<ArrayRef> {
+    let (times, spans) = (texts(call, 0)?, intervals(&call.array(1)?)?);
+    let moved = (0..times.len()).map(|row| {
+        if any_null(&[&times, &spans], row) {
+            return Ok(None);
+        }
+        let text = times.value(row);
+        let zone = text.rfind(['+', '-']).unwrap_or(text.len());
+        let Some(ns) = clock_ns(&text[..zone]) else { return invalid(format!("'{text}' is no time with a zone")) };
+        let by = interval_of(spans.value(row)).ns % (DAY_SECONDS * SECOND_NS) * sign;
+        let ns = (ns + by).rem_euclid(DAY_SECONDS * SECOND_NS);
+        Ok(Some(format!("{}{}", time_text(ns as u64), &text[zone..])))
+    });
+    Ok(Arc::new(moved.collect::<Result<StringViewArray>>()?))
+}
+
+/// The nanoseconds since midnight of `10:00:00.5`.
+fn clock_ns(text: &str) -> Option<i64> {
+    let mut parts = text.splitn(3, ':');
+    let mut next = || parts.next();
+    let (hours, minutes, seconds) = (next()?, next()?, next().unwrap_or("0"));
+    let (seconds, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
+    let whole = |text: &str| text.parse::<i64>().ok();
+    let minutes = whole(hours)? * 60 + whole(minutes)?;
+    Some((minutes * 60 + whole(seconds)?) * SECOND_NS + whole(&format!("{fraction:0<9.9}"))?)
 }
 
 /// A function of an integral number of units.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, StringViewArray};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, StringViewArray, UInt64Array};
 use datafusion::arrow::compute;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result;
@@ -70,6 +70,11 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::new(&["formatreadabledecimalsize"], &[&[Int]], TEXT, |call| {
             sizes(call, 1000, &["kB", "MB", "GB", "TB", "PB", "EB"])
         }),
+        Scalar::new(&["parse_formatted_bytes"], &[&[Text]], DataType::UInt64, |call| {
+            let sizes = texts(call, 0)?;
+            let sizes = sizes.iter().map(|size| size.map(size_of).transpose());
+            Ok(Arc::new(sizes.collect::<Result<UInt64Array>>()?))
+        }),
         Scalar::new(&["strip_accents"], &[&[Text]], TEXT, |call| text_of_text(call, |text| Ok(without_accents(text)))),
         Scalar::new(&["nfc_normalize"], &[&[Text]], TEXT, |call| {
             use unicode_normalization::UnicodeNormalization;
@@ -77,6 +82,38 @@ pub(super) fn all() -> Vec<Scalar> {
         }),
         cut_function(),
     ]
+}
+
+/// The number of bytes that a size says: `1.5 KiB`.
+fn size_of(written: &str) -> Result<u64> {
+    let size = written.trim().to_lowercase();
+    let end = size.char_indices().find(|(at, c)| {
+        let is_exponent = *c == 'e' && size[at + 1..].starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '+');
+        let is_sign = matches!(c, '-' | '+') && (*at == 0 || size[..*at].ends_with('e'));
+        !(c.is_ascii_digit() || *c == '.' || is_exponent || is_sign)
+    });
+    let (number, unit) = size.split_at(end.map_or(size.len(), |(at, _)| at));
+    let Ok(number) = number.parse::<f64>() else { return invalid(format!("'{written}' has no number: write 1 GB")) };
+    let power = |unit: &str| (1..).zip(["kb", "mb", "gb", "tb"]).find(|(_, own)| *own == unit).map(|(power, _)| power);
+    let bytes = match unit.trim() {
+        "b" | "byte" | "bytes" => number,
+        unit if unit.ends_with("ib") => match power(&unit.replace("ib", "b")) {
+            Some(power) => number * 1024f64.powi(power),
+            None => return unknown_unit(unit),
+        },
+        unit => match power(unit) {
+            Some(power) => number * 1000f64.powi(power),
+            None => return unknown_unit(unit),
+        },
+    };
+    if number < 0.0 {
+        return invalid(format!("'{written}' is a negative size"));
+    }
+    if bytes >= u64::MAX as f64 { invalid(format!("'{written}' is too large a size")) } else { Ok(bytes as u64) }
+}
+
+fn unknown_unit<T>(unit: &str) -> Result<T> {
+    invalid(format!("'{unit}' is no unit of sizes: write B, KB, MB, GB and TB, or KiB, MiB, GiB and TiB"))
 }
 
 /// The function that implements `'text'[2:3]`.
@@ -215,8 +252,8 @@ type IsSeparator = fn(char) -> bool;
 
 fn separator(name: Option<&str>) -> Result<IsSeparator> {
     Ok(match name {
-        None | Some("system" | "forward_slash") => |c| c == '/',
-        Some("both_slash") => |c| c == '/' || c == '\\',
+        Some("system" | "forward_slash") => |c| c == '/',
+        None | Some("both_slash") => |c| c == '/' || c == '\\',
         Some("backslash") => |c| c == '\\',
         Some(other) => {
             return invalid(format!(

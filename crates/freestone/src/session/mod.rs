@@ -412,7 +412,7 @@ impl Session {
     }
 
     async fn planned_schema(&self, statement: &Statement, inputs: Inputs) -> Result<Option<SchemaRef>> {
-        let parameters = parameters_of(statement, inputs)?;
+        let parameters = self.with_variables(parameters_of(statement, inputs)?);
         if let Some(form) = self.form(statement, &parameters)
             && let Some(schema) = self.known_schema(&form)?
         {
@@ -719,7 +719,7 @@ impl Session {
         if self.knows(statement) {
             return Ok(Answer::Outcome(self.execute_unguarded(statement, inputs).await?));
         }
-        let parameters = parameters_of(statement, inputs.clone())?;
+        let parameters = self.with_variables(parameters_of(statement, inputs.clone())?);
         if let Some((kept, snapshot)) = self.planned_text(statement, &parameters).await? {
             return self.stored_answer(&kept, &snapshot);
         }

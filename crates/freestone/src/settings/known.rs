@@ -1,6 +1,7 @@
 //! The settings that exist: names, types, ranges, and the right to change them. No other setting can be read or changed,
 //! those of DataFusion included.
 
+use super::nulls::Nulls;
 use crate::access::Access;
 use crate::error::{Error, Result};
 use crate::options::Options;
@@ -31,6 +32,8 @@ enum Kind {
     Commit,
     /// The presets of designs.
     Design,
+    /// Where NULL is in an order.
+    Nulls,
     Zone,
 }
 
@@ -50,9 +53,10 @@ const fn setting(name: &'static str, key: &'static str, kind: Kind) -> Setting {
 }
 
 /// All settings, by name.
-pub(super) const SETTINGS: [Setting; 14] = [
+pub(super) const SETTINGS: [Setting; 15] = [
     setting("batch_size", "datafusion.execution.batch_size", Kind::Whole(1, BATCH_ROWS_MAX)),
     setting("copies", "freestone.copies", Kind::Boolean),
+    Setting { aliases: &["null_order"], ..setting("default_null_order", "freestone.default_null_order", Kind::Nulls) },
     setting("design", "freestone.design", Kind::Design),
     setting("distribution_claims", "freestone.distribution_claims", Kind::Boolean),
     setting("distribution_threshold", "freestone.distribution_threshold", Kind::Whole(0, MILLISECONDS_MAX)),
@@ -117,6 +121,10 @@ impl Setting {
                 _ => Err(wrong("the values are on and off".to_owned())),
             },
             Kind::Design => super::preset(given).map(|_| given.to_owned()),
+            Kind::Nulls => match Nulls::named(&lower) {
+                Some(nulls) => Ok(nulls.name().to_owned()),
+                None => Err(wrong(format!("the values are {}", Nulls::ALL.map(Nulls::name).join(", ")))),
+            },
             Kind::Zone => zone_name(given),
         }
     }

@@ -1,6 +1,7 @@
 //! The session's settings. They live in DataFusion's configuration, whose own settings nobody reaches.
 
 mod known;
+mod nulls;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,7 @@ use crate::exact::FloatTexts;
 use crate::memory;
 use crate::options::Options;
 use known::{DEFAULT_ZONE, SETTINGS, Setting};
+pub(crate) use nulls::{Nulls, nulls};
 
 extensions_options! {
     /// Freestone's part of the session's settings.
@@ -44,6 +46,8 @@ extensions_options! {
         pub iterator: String, default = "auto".to_string()
         /// Whether a commit waits until it is durable: on or off
         pub synchronous_commit: String, default = "on".to_string()
+        /// Where NULL is in a key of ORDER BY that does not say so
+        pub default_null_order: String, default = "nulls_last_on_asc_first_on_desc".to_string()
         /// Whether rows without ORDER BY come in the order of their table
         pub preserve_insertion_order: bool, default = true
         /// The least time that a statement is predicted to take before workers get parts of it, in milliseconds

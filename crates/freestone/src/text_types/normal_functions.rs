@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringViewArray};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, Field, FieldRef, Float32Type, Float64Type, Int64Type};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
 use datafusion::logical_expr::{
@@ -146,6 +146,7 @@ fn texts(values: &ArrayRef, kind: NormalText, zone: &Zone) -> Result<StringViewA
             let bits = |number: i64| (0..count).rev().map(|at| bit(number, at)).collect::<String>();
             Ok(numbers.as_primitive::<Int64Type>().iter().map(|number| number.map(bits)).collect())
         }
+        (_, NormalText::VarBit(None)) if has_bits(values.data_type()) => bits_of(values),
         // In the zone of the session.
         (DataType::Timestamp(_, Some(_)), NormalText::TimeTz(_)) => {
             let texts = exact_cast(&texts_in_zone(values, zone)?, &DataType::Utf8View)?;
@@ -157,6 +158,42 @@ fn texts(values: &ArrayRef, kind: NormalText, zone: &Zone) -> Result<StringViewA
             Err(Error::unsupported(message).with_hint("cast to VARCHAR first").into())
         }
     }
+}
+
+/// Whether values of a type are known bit by bit.
+fn has_bits(kind: &DataType) -> bool {
+    use DataType::{Boolean, Decimal128, Float32, Float64};
+    kind.is_integer() || kind.is_binary() || matches!(kind, Boolean | Float32 | Float64 | Decimal128(38, 0))
+}
+
+/// All bits of values, from the first one on.
+fn bits_of(values: &ArrayRef) -> Result<StringViewArray> {
+    use DataType::{Boolean, Decimal128, Float32, Float64};
+    let written = |number: u128, width: usize| format!("{:0>width$}", format!("{number:b}"));
+    let kind = values.data_type().clone();
+    if kind.is_binary() {
+        let bytes = exact_cast(values, &DataType::BinaryView)?;
+        let text = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:08b}")).collect::<String>();
+        return Ok(bytes.as_binary_view().iter().map(|bytes| bytes.map(text)).collect());
+    }
+    let width = kind.primitive_width().unwrap_or(1) * 8;
+    let masked = |number: i128| number.cast_unsigned() & (u128::MAX >> (128 - width));
+    Ok(match kind {
+        Boolean => values.as_boolean().iter().map(|bit| bit.map(|bit| written(bit.into(), 8))).collect(),
+        Float32 => {
+            let floats = values.as_primitive::<Float32Type>().iter();
+            floats.map(|float| float.map(|float| written(float.to_bits().into(), width))).collect()
+        }
+        Float64 => {
+            let floats = values.as_primitive::<Float64Type>().iter();
+            floats.map(|float| float.map(|float| written(float.to_bits().into(), width))).collect()
+        }
+        _ => {
+            let numbers = exact_cast(values, &Decimal128(38, 0))?;
+            let numbers = numbers.as_primitive::<Decimal128Type>().iter();
+            numbers.map(|number| number.map(|number| written(masked(number), width))).collect()
+        }
+    })
 }
 
 /// The normal forms of values.

@@ -64,6 +64,10 @@ impl Signs {
             }
             arguments.push(any.then_some(times));
         }
+        if positive.iter().all(Option::is_none) {
+            return Ok(None);
+        }
+        let is_infinite: BooleanArray = positive.iter().map(|sign| Some(sign.is_some())).collect();
         for at in 0..call.count() {
             let nulls = call.array(at)?.logical_nulls();
             if let Some(nulls) = nulls.filter(|nulls| nulls.null_count() > 0) {
@@ -74,10 +78,6 @@ impl Signs {
                     .for_each(|(_, sign)| *sign = None);
             }
         }
-        if positive.iter().all(Option::is_none) {
-            return Ok(None);
-        }
-        let is_infinite: BooleanArray = positive.iter().map(|sign| Some(sign.is_some())).collect();
         let mut finite = call.clone();
         for (at, times) in arguments.into_iter().enumerate() {
             if let Some(times) = times {

@@ -24,7 +24,8 @@ pub enum Zone {
 }
 
 impl Zone {
-    /// Parses `UTC`, `Z`, `+02`, `+02:00`, `+0200` or the name of an IANA time zone, regardless of case.
+    /// Parses `UTC`, `Z`, `+02`, `+02:00`, `+0200`, `UTC+2` (to the east, as in DuckDB) or the name of an IANA time zone,
+    /// regardless of case.
     pub fn parse(text: &str) -> Option<Zone> {
         let text = text.trim();
         if ["utc", "gmt", "z", "zulu", "etc/utc", "etc/gmt"].iter().any(|name| text.eq_ignore_ascii_case(name)) {
@@ -32,6 +33,12 @@ impl Zone {
         }
         if text.starts_with(['+', '-']) {
             return offset(text).map(Zone::Fixed);
+        }
+        if let Some((name, from_utc)) = text.split_at_checked(3)
+            && ["utc", "gmt"].iter().any(|utc| name.eq_ignore_ascii_case(utc))
+            && from_utc.starts_with(['+', '-'])
+        {
+            return offset(from_utc).map(Zone::Fixed);
         }
         let is_name = text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.len() <= 64;
         let spellings = [text.to_owned(), capitalized(text), text.to_ascii_uppercase()];

@@ -37,13 +37,13 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
 }
 
 /// Gives a text that is looked for in a list the type of its elements.
-pub(super) fn in_list(expression: &mut Expr, schema: &DFSchema) -> bool {
-    let Expr::ScalarFunction(call) = expression else { return false };
+pub(super) fn in_list(expression: &mut Expr, schema: &DFSchema) -> Result<bool> {
+    let Expr::ScalarFunction(call) = expression else { return Ok(false) };
     if call.func.name() != IN_LIST {
-        return false;
+        return Ok(false);
     }
     let operands: Vec<Operand> = call.args.iter().map(|argument| Operand::of(argument, schema)).collect();
-    let kinds = types(&of_elements(operands)).unwrap_or_default();
+    let kinds = types(&of_elements(operands))?.unwrap_or_default();
     let mut changed = false;
     for (argument, kind) in call.args.iter_mut().zip(kinds) {
         if let Some(kind) = kind {
@@ -51,7 +51,7 @@ pub(super) fn in_list(expression: &mut Expr, schema: &DFSchema) -> bool {
             changed = true;
         }
     }
-    changed
+    Ok(changed)
 }
 
 /// The operands with the elements of a list in its place.
@@ -89,7 +89,7 @@ impl Planned {
         let kinds: Vec<DataType> =
             operands.iter().filter(|operand| operand.text.is_none()).map(|operand| operand.kind.clone()).collect();
         times::check_times(&kinds, false)?;
-        let own = types(&operands).unwrap_or_default();
+        let own = types(&operands)?.unwrap_or_default();
         let typed = arguments.iter().enumerate().map(|(at, argument)| match own.get(at).cloned().flatten() {
             Some(kind) => Arc::new(argument.as_ref().clone().with_data_type(kind)),
             None => argument.clone(),

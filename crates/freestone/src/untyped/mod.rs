@@ -21,9 +21,12 @@ use datafusion::optimizer::AnalyzerRule;
 
 pub(crate) use functions::register;
 
+use crate::error::{Error, ErrorKind};
 use crate::expressions::{OneType, of_one_type, try_changed};
-use crate::ingest::UUID;
+use crate::ingest::values::decimal;
+use crate::ingest::{UUID, ValueProblem};
 use crate::times;
+use crate::type_names::type_name;
 
 /// Gives texts in quotes their types.
 #[derive(Debug)]
@@ -48,12 +51,12 @@ impl AnalyzerRule for UntypedTexts {
 
 fn node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let changed = try_changed(plan, |mut expression, schema| {
-        let mut changed = sets::in_subquery(&mut expression, schema);
+        let mut changed = sets::in_subquery(&mut expression, schema)?;
         for group in of_one_type(&mut expression) {
-            changed |= typed(group, schema);
+            changed |= typed(group, schema)?;
         }
         changed |= null_pattern(&mut expression);
-        changed |= functions::in_list(&mut expression, schema);
+        changed |= functions::in_list(&mut expression, schema)?;
         changed |= functions::put_back(&mut expression);
         Ok(if changed { Transformed::yes(expression) } else { Transformed::no(expression) })
     })?;
@@ -76,21 +79,22 @@ fn null_pattern(expression: &mut Expr) -> bool {
 }
 
 /// Gives the texts of a group the type that the others have.
-fn typed(group: OneType<'_>, schema: &DFSchema) -> bool {
+fn typed(group: OneType<'_>, schema: &DFSchema) -> Result<bool> {
     let is_quoted = group.operands.iter().any(|operand| text(operand).is_some());
     let of_uuid = |operand: &Expr| operand.get_type(schema).is_ok_and(|kind| kind == UUID);
     if !is_quoted && !group.operands.iter().any(|operand| of_uuid(operand)) {
-        return false;
+        return Ok(false);
     }
     let operands: Vec<Operand> = group.operands.iter().map(|operand| Operand::of(operand, schema)).collect();
     // Times are compared in the finer unit of both, for which their own rule reads the texts.
-    let Some(kinds) = types(&operands).filter(|_| !(group.compared && has_times(&operands))) else { return false };
+    let kinds = types(&operands)?.filter(|_| !(group.compared && has_times(&operands)));
+    let Some(kinds) = kinds else { return Ok(false) };
     for (operand, kind) in group.operands.into_iter().zip(kinds) {
         if let Some(kind) = kind {
             *operand = Expr::Cast(Cast::new(Box::new(std::mem::take(operand)), kind));
         }
     }
-    true
+    Ok(true)
 }
 
 fn has_times(operands: &[Operand]) -> bool {
@@ -124,16 +128,25 @@ fn text_of(value: &ScalarValue) -> Option<&str> {
 }
 
 /// The types that the texts among operands are cast to, by operand; nothing where texts remain texts.
-fn types(operands: &[Operand]) -> Option<Vec<Option<DataType>>> {
+///
+/// # Errors
+/// A text with a fraction, where the others are integers: a cast that is written rounds it, but none is.
+fn types(operands: &[Operand]) -> Result<Option<Vec<Option<DataType>>>> {
     let kinds: Vec<(DataType, bool)> =
         operands.iter().map(|operand| (operand.kind.clone(), operand.text.is_some())).collect();
     if operands.iter().any(|operand| operand.kind == UUID) {
         // A UUID is compared with any text that spells one.
-        return Some(operands.iter().map(|operand| times::is_text(&operand.kind).then_some(UUID)).collect());
+        return Ok(Some(operands.iter().map(|operand| times::is_text(&operand.kind).then_some(UUID)).collect()));
     }
-    let common = times::common_with_texts(&kinds).or_else(|| common_of_others(operands))?;
+    let Some(common) = times::common_with_texts(&kinds).or_else(|| common_of_others(operands)) else { return Ok(None) };
+    if common.is_integer() {
+        operands
+            .iter()
+            .filter_map(|operand| operand.text.as_deref())
+            .try_for_each(|text| check_whole(text, &common))?;
+    }
     let own = |operand: &Operand| Some(own_type(operand.text.as_ref()?, &common));
-    Some(operands.iter().map(own).collect())
+    Ok(Some(operands.iter().map(own).collect()))
 }
 
 /// The common type of the operands that are no texts in quotes, if it is one that texts are read as.
@@ -161,6 +174,16 @@ fn own_type(text: &str, common: &DataType) -> DataType {
     }
 }
 
+/// That a text which becomes an integer has no fraction.
+fn check_whole(text: &str, to: &DataType) -> Result<()> {
+    if !matches!(decimal(text.trim().as_bytes(), 0, 10i128.pow(38)), Err(ValueProblem::Precision)) {
+        return Ok(());
+    }
+    let to = type_name(to);
+    let message = format!("Cannot cast string '{text}' to value of {to} type");
+    Err(Error::new(ErrorKind::Type, message).with_hint(format!("CAST('{text}' AS {to}) rounds it")).into())
+}
+
 /// The type of a text that is a decimal number without an exponent.
 fn decimal_of(text: &str) -> Option<DataType> {
     let digits = text.trim();
@@ -185,7 +208,7 @@ impl ExprPlanner for UntypedPlanner {
         // Operators of times read their own texts.
         if matches!(binary.op, Eq | NotEq | Lt | LtEq | Gt | GtEq | Plus | Minus | Multiply | Divide | Modulo) {
             let operands = vec![&mut binary.left, &mut binary.right];
-            typed(OneType { operands, compared: true }, schema);
+            typed(OneType { operands, compared: true }, schema)?;
         }
         Ok(PlannerResult::Original(binary))
     }
@@ -198,7 +221,7 @@ mod tests {
     fn check(operands: &[(DataType, Option<&str>)], expected: Option<&[Option<DataType>]>) {
         let given: Vec<Operand> =
             operands.iter().map(|(kind, text)| Operand { kind: kind.clone(), text: text.map(str::to_owned) }).collect();
-        assert_eq!(types(&given).as_deref(), expected, "{operands:?}");
+        assert_eq!(types(&given).expect("types").as_deref(), expected, "{operands:?}");
     }
 
     #[test]

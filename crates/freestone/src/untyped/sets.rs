@@ -13,20 +13,20 @@ use super::{Operand, has_times, text, types};
 use crate::optimizer::set_operations::is_set_operation;
 
 /// `'1' IN (SELECT i …)` and `'1' = ANY (SELECT i …)`: the text has the type of the subquery's column.
-pub(super) fn in_subquery(expression: &mut Expr, schema: &DFSchema) -> bool {
+pub(super) fn in_subquery(expression: &mut Expr, schema: &DFSchema) -> Result<bool> {
     let (value, subquery) = match expression {
         Expr::InSubquery(InSubquery { expr, subquery, .. }) => (expr, subquery),
         Expr::SetComparison(set) => (&mut set.expr, &mut set.subquery),
-        _ => return false,
+        _ => return Ok(false),
     };
-    let [field] = subquery.subquery.schema().fields().as_ref() else { return false };
+    let [field] = subquery.subquery.schema().fields().as_ref() else { return Ok(false) };
     let operands = [Operand::of(value, schema), Operand { kind: field.data_type().clone(), text: None }];
     if operands[0].text.is_none() || has_times(&operands) {
-        return false;
+        return Ok(false);
     }
-    let Some(kind) = types(&operands).and_then(|mut types| types.swap_remove(0)) else { return false };
+    let Some(kind) = types(&operands)?.and_then(|mut types| types.swap_remove(0)) else { return Ok(false) };
     **value = Expr::Cast(Cast::new(Box::new(std::mem::take(&mut **value)), kind));
-    true
+    Ok(true)
 }
 
 /// Gives the texts in the SELECTs of a set operation the types of the other queries' columns.
@@ -63,7 +63,7 @@ fn aligned(inputs: Vec<Arc<LogicalPlan>>) -> Result<Option<Vec<Arc<LogicalPlan>>
         if !operands.iter().any(|operand| operand.text.is_some()) {
             continue;
         }
-        for (own, kind) in wanted.iter_mut().zip(types(&operands).unwrap_or_default()) {
+        for (own, kind) in wanted.iter_mut().zip(types(&operands)?.unwrap_or_default()) {
             own[at] = kind;
         }
     }

@@ -38,6 +38,7 @@ async fn csv_files_are_written_as_wanted() {
         ("FORCE_QUOTE (ID, n)", "\"id\",s,\"n\",d,t\n\"1\",\"a,\"\"b\",,2024-02-29,2024-02-29T13:05:00\n"),
         ("FORCE_QUOTE id, HEADER false", "\"1\",\"a,\"\"b\",,2024-02-29,2024-02-29T13:05:00\n"),
         ("NEW_LINE '\\r\\n', HEADER false", "1,\"a,\"\"b\",,2024-02-29,2024-02-29T13:05:00\r\n"),
+        ("QUOTE '', HEADER false", "1,a,\"b,,2024-02-29,2024-02-29T13:05:00\n"),
         ("DATEFORMAT '%d/%m/%Y', HEADER false", "1,\"a,\"\"b\",,29/02/2024,2024-02-29T13:05:00\n"),
         ("TIMESTAMPFORMAT '%H:%M', HEADER false, DELIM ';'", "1;\"a,\"\"b\";;2024-02-29;13:05\n"),
         ("DATEFORMAT '%d,%m', HEADER false", "1,\"a,\"\"b\",,\"29,02\",2024-02-29T13:05:00\n"),

@@ -169,6 +169,15 @@ async fn errors_are_left_out_and_kept() {
     for wrong in ["store_rejects=true, ignore_errors=false", "rejects_limit=2", "rejects_table='x', rejects_scan='x'"] {
         place.check_error(&format!("SELECT * FROM {csv} {wrong})"), "REJECTS").await;
     }
+    // The tables are dropped as others are, and the next scan begins new ones.
+    place.run("DROP TABLE re").await.expect("a drop");
+    place.check_error("SELECT * FROM re", "no table or view re").await;
+    place.check("SELECT count(*) FROM rs", &["1"]).await;
+    place.run("DROP TABLE reject_errors, reject_scans").await.expect("drops");
+    place.check_error("DROP TABLE reject_scans", "no table reject_scans").await;
+    place.run("DROP TABLE IF EXISTS reject_scans").await.expect("nothing to drop");
+    place.check(&format!("SELECT count(*) FROM {csv} store_rejects=true)"), &["3"]).await;
+    place.check("SELECT count(*) FROM reject_errors", &["4"]).await;
     // Inferred types: x is a text.
     place
         .check("SELECT typeof(id), count(*) FROM read_csv('@/bad.csv', ignore_errors=true) GROUP BY 1", &["VARCHAR|4"])
@@ -265,6 +274,12 @@ async fn comments_and_titles_are_skipped() {
         let lines = title.lines().count().to_string();
         place.check("SELECT SkipRows, HasHeader FROM sniff_csv('@/p.csv')", &[&format!("{lines}|true")]).await;
     }
+    // Comments between the rows are found, where no value may be one.
+    place.write("m.csv", "# by me\na;b\n# more\n1;3\n# and more\n6;7\n# end");
+    place.check("SELECT a, b FROM '@/m.csv'", &["1|3", "6|7"]).await;
+    place.check("SELECT Comment FROM sniff_csv('@/m.csv')", &["#"]).await;
+    place.write("n.csv", "a;b\n# more\n1;#3\n6;7\n");
+    place.check_error("SELECT * FROM read_csv('@/n.csv', delim=';')", "expected 2").await;
     // What may be a row is not skipped.
     for text in
         ["name\nSmith, John\nDoe, Jane\n", "Report\n1,a,x\n2,b,y\n", "a,b\n1,2,3\n4,5,6\n", "R\nid,v,w\n1,a,x\n2,b\n"]

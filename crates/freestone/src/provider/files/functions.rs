@@ -22,13 +22,14 @@ use crate::error::{Error, Result};
 use crate::ingest::FileFormat;
 
 /// The functions that read files.
-pub(crate) const FILE_FUNCTIONS: [&str; 11] = [
+pub(crate) const FILE_FUNCTIONS: [&str; 12] = [
     "read_files",
     "read_csv",
     "read_csv_auto",
     "read_json",
     "read_json_auto",
     "read_ndjson",
+    "read_ndjson_auto",
     "read_parquet",
     "parquet_scan",
     "read_arrow",
@@ -43,7 +44,7 @@ pub(crate) const SNIFF: &str = "sniff_csv";
 fn format_of(function: &str) -> Option<FileFormat> {
     Some(match function {
         "read_csv" | "read_csv_auto" => FileFormat::Csv,
-        "read_json" | "read_json_auto" | "read_ndjson" => FileFormat::Json,
+        "read_json" | "read_json_auto" | "read_ndjson" | "read_ndjson_auto" => FileFormat::Json,
         "read_parquet" | "parquet_scan" => FileFormat::Parquet,
         "read_arrow" | "scan_arrow" => FileFormat::Arrow,
         "read_xlsx" => FileFormat::Excel,

@@ -172,7 +172,7 @@ impl FileOptions {
             return contradiction("REJECTS_TABLE and REJECTS_SCAN must be different tables");
         }
         self.ingest.ignore_errors |= has_rejects;
-        if self.names_all {
+        if self.names_all && !self.names.is_empty() {
             self.ingest.columns = Some(self.names.len());
         }
         let forms = &self.ingest.forms;
@@ -287,9 +287,9 @@ impl FileOptions {
                     return Err(Error::invalid(format!("{name} gives the names and types of all columns"))
                         .with_hint("as in columns => {'id': 'INT', 'day': 'DATE'}"));
                 }
+                self.names_all = true;
                 if self.ingest.format != Some(FileFormat::Json) {
                     self.names = self.types.named.iter().map(|(name, _)| name.clone()).collect();
-                    self.names_all = true;
                 }
             }
         }
@@ -331,14 +331,16 @@ fn set_reading(options: &mut IngestOptions, known: &str, name: &str, value: &str
     match known {
         "format" => options.format = Some(file_format(value)?),
         "header" => options.header = Some(boolean(name, value)?),
+        // No delimiter: a byte that texts hardly have, and then in too many fields.
+        "delimiter" if value.eq_ignore_ascii_case("null") => options.delimiter = Some(UNIT),
         "delimiter" => match delimiter(name, value)? {
             Delimiter::Byte(byte) => options.delimiter = Some(byte),
             Delimiter::Wide(text) => (options.delimiter, options.wide_delimiter) = (Some(UNIT), Some(text)),
         },
-        "quote" if value.is_empty() => options.quote = NO_QUOTE,
+        "quote" if is_none(value) => options.quote = NO_QUOTE,
         "quote" => options.quote = byte(name, value)?,
         // Quotes are doubled.
-        "escape" if value.is_empty() => {}
+        "escape" if is_none(value) => {}
         "escape" => options.escape = Some(byte(name, value)?),
         "null" => options.nulls = list(value).unwrap_or_else(|| vec![value.to_owned()]),
         "allow_quoted_nulls" => options.quoted_nulls = boolean(name, value)?,
@@ -398,6 +400,11 @@ fn set_reading(options: &mut IngestOptions, known: &str, name: &str, value: &str
     Ok(())
 }
 
+/// Whether the value of an option says that a file has no such character.
+fn is_none(value: &str) -> bool {
+    value.is_empty() || value.eq_ignore_ascii_case("null")
+}
+
 fn at_least_one(name: &str, value: usize) -> Result<usize> {
     if value > 0 { Ok(value) } else { Err(Error::invalid(format!("{name} must be at least 1"))) }
 }
@@ -426,6 +433,9 @@ fn is_default(option: &str, name: &str, value: &str) -> Result<()> {
     match option {
         "union_by_name" if !boolean(name, value)? => {
             refused("columns of several files are always matched by name", "leave the option out")
+        }
+        "records" if matches!(boolean(name, value), Ok(false)) => {
+            refused("each value of a file is a row, and its fields are columns", "read the lines with read_csv")
         }
         "allow_empty" if boolean(name, value)? => {
             refused("a pattern without files is an error", "leave the option out")

@@ -27,6 +27,9 @@ struct Kept {
 #[derive(Debug)]
 struct ScannedFile {
     tables: RejectNames,
+    /// Whether the tables with its records and with how it was read are still there.
+    in_errors: bool,
+    in_scans: bool,
     scan: u64,
     file: u64,
     layout: Layout,
@@ -43,7 +46,8 @@ impl RejectTables {
         for (file, layout) in files.into_iter().enumerate() {
             let sink = RejectSink::new(tables.limit);
             sinks.push(sink.clone());
-            kept.files.push(ScannedFile { tables: tables.clone(), scan, file: file as u64, layout, sink });
+            let (tables, file) = (tables.clone(), file as u64);
+            kept.files.push(ScannedFile { tables, in_errors: true, in_scans: true, scan, file, layout, sink });
         }
         sinks
     }
@@ -51,14 +55,39 @@ impl RejectTables {
     /// A table of this name.
     pub fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let kept = self.0.lock();
-        let batch = if kept.files.iter().any(|file| file.tables.errors == name) {
-            errors(kept.files.iter().filter(|file| file.tables.errors == name))?
-        } else if kept.files.iter().any(|file| file.tables.scans == name) {
-            scans(kept.files.iter().filter(|file| file.tables.scans == name))?
+        let batch = if kept.files.iter().any(|file| file.is_in_errors(name)) {
+            errors(kept.files.iter().filter(|file| file.is_in_errors(name)))?
+        } else if kept.files.iter().any(|file| file.is_in_scans(name)) {
+            scans(kept.files.iter().filter(|file| file.is_in_scans(name)))?
         } else {
             return Ok(None);
         };
         Ok(Some(Arc::new(MemTable::try_new(batch.schema(), vec![vec![batch]])?)))
+    }
+
+    /// Drops the table of a name. Returns whether there was one.
+    pub fn drop_table(&self, name: &str) -> bool {
+        let mut kept = self.0.lock();
+        let mut was_there = false;
+        for file in &mut kept.files {
+            if file.is_in_errors(name) {
+                (file.in_errors, was_there) = (false, true);
+            } else if file.is_in_scans(name) {
+                (file.in_scans, was_there) = (false, true);
+            }
+        }
+        kept.files.retain(|file| file.in_errors || file.in_scans);
+        was_there
+    }
+}
+
+impl ScannedFile {
+    fn is_in_errors(&self, name: &str) -> bool {
+        self.in_errors && self.tables.errors == name
+    }
+
+    fn is_in_scans(&self, name: &str) -> bool {
+        self.in_scans && self.tables.scans == name
     }
 }
 

@@ -125,6 +125,9 @@ impl FileSet {
         let mut files = opened(found, format, &options.ingest)?;
         name_columns(&mut files, options)?;
         let mut columns = united(&files)?;
+        if format == FileFormat::Json && options.names_all {
+            keep_declared(&mut columns, &options.types, files.len());
+        }
         declare_types(&mut columns, &options.types, &name)?;
         options.check_columns(columns.iter().map(|column| column.name.as_str()))?;
         let mut partitions = if options.hive == Some(false) { vec![] } else { partition_columns(&partitions) };
@@ -346,6 +349,23 @@ fn name_columns(files: &mut [SetFile], options: &FileOptions) -> Result<()> {
 }
 
 /// Gives columns the types that were declared for them.
+/// Keeps the columns of JSON that COLUMNS gives, in its order. Those that no file has are NULL.
+fn keep_declared(columns: &mut Vec<United>, types: &ColumnTypes, files: usize) {
+    let mut kept = vec![];
+    for (name, data_type) in &types.named {
+        let found = columns.iter().position(|column| column.name == *name);
+        let found = found.or_else(|| columns.iter().position(|column| column.name.eq_ignore_ascii_case(name)));
+        kept.push(match found {
+            Some(found) => columns.swap_remove(found),
+            None => {
+                let typed = Typed::Declared(data_type.clone());
+                United { name: name.clone(), typed, from: String::new(), places: vec![None; files] }
+            }
+        });
+    }
+    *columns = kept;
+}
+
 fn declare_types(columns: &mut [United], types: &ColumnTypes, files: &str) -> Result<()> {
     if types.in_order.len() > columns.len() {
         let text = format!("{files} has {} columns, and there are {} TYPES", columns.len(), types.in_order.len());
