@@ -7,6 +7,7 @@ use common::*;
 use freestone_store::Store;
 use object_store::ObjectStoreExt;
 use object_store::path::Path;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The commits of `count` rows, each of which adds its number to the table.
@@ -43,6 +44,24 @@ fn a_commit_is_read_exactly_whatever_a_process_has_seen() {
     change(&writer, |t| append(t, "t", &[777])).expect("commits");
     assert_eq!(keys_at(&late, next), (2..150).collect::<Vec<i64>>());
     assert_eq!(keys_at(&late, made[1]), [0, 1], "rows that a later commit has deleted");
+}
+
+#[test]
+fn a_commit_that_is_kept_costs_no_request() {
+    let bucket = Faults::new(Plan::default(), 1);
+    let writer = open(bucket.clone());
+    create(&writer, "t", false);
+    let reader = open(bucket.clone());
+    reader.set_retention(Duration::from_secs(3600)).expect("keeps versions");
+    let made = commits(&writer, 3);
+    keys_at(&reader, made[2]);
+    let before = bucket.requests.load(Ordering::Relaxed);
+    for (sequence, rows) in made.iter().zip(1..) {
+        assert_eq!(keys_at(&reader, *sequence).len(), rows);
+    }
+    assert_eq!(bucket.requests.load(Ordering::Relaxed) - before, 0);
+    let next = commits(&writer, 1)[0];
+    assert_eq!(keys_at(&reader, next).len(), 4, "one that it has not seen");
 }
 
 #[test]

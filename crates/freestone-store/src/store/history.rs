@@ -73,6 +73,11 @@ impl History {
         self.0.lock().prune(SystemTime::now());
     }
 
+    /// The version of a commit, if it is kept.
+    pub fn version(&self, sequence: u64) -> Option<Arc<Snapshot>> {
+        self.find(|kept| kept.snapshot.sequence() == sequence)
+    }
+
     /// The commits that are kept, each with the time since which it was the newest.
     pub fn versions(&self) -> Vec<(u64, SystemTime)> {
         self.prune();
@@ -114,8 +119,7 @@ impl Snapshot {
             return Err(StoreError::invalid(format!("there is no version {version} yet; the last one is {last}")));
         }
         let history = self.history.clone().unwrap_or_default();
-        let found = history.find(|kept| kept.snapshot.sequence() == version);
-        found.ok_or_else(|| history.gone(&format!("version {version}")))
+        history.version(version).ok_or_else(|| history.gone(&format!("version {version}")))
     }
 
     /// The snapshot that was the newest at a time. `shown` is that time in messages.

@@ -14,6 +14,10 @@ impl Store {
     /// # Errors
     /// The log cannot be read, or the commit is not kept any more.
     pub fn snapshot_of(&self, sequence: u64) -> Result<Option<Arc<Snapshot>>> {
+        // In a bucket, a commit is what it was when it was read: whether there are later ones does not matter.
+        if let Some(known) = self.history.version(sequence).filter(|_| self.is_shared()) {
+            return Ok(Some(known));
+        }
         let newest = self.snapshot()?;
         if newest.sequence() < sequence {
             return Ok(None);
