@@ -1,7 +1,10 @@
 //! What the tasks of a stage still have to do, as the server knows it: parts that a task has given back are those of another
 //! one.
+//!
+//! A part that is claimed is planned again, and read from the store by a worker that does not have it in its cache. So a task
+//! is asked only when it is late: when it takes longer than the idle worker would have needed for all of it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -9,6 +12,9 @@ use crate::provider::Piece;
 
 /// How often an idle worker's claim looks again while the others are being asked.
 pub(super) const STEP: Duration = Duration::from_millis(5);
+/// A task is late if it takes this multiple of the time that the idle worker would take, and this time more.
+const LATE: f64 = 1.3;
+const LATE_LEAST: Duration = Duration::from_millis(20);
 
 /// The tasks that run.
 #[derive(Debug, Default)]
@@ -18,6 +24,9 @@ pub(super) struct Ledger(Mutex<Vec<Entry>>);
 struct Entry {
     id: u64,
     worker: String,
+    began: Instant,
+    /// At first, and without those that were given back.
+    all_rows: u64,
     rows: u64,
     given: Vec<Piece>,
     turns: usize,
@@ -30,6 +39,21 @@ struct Entry {
     is_lost: bool,
 }
 
+/// A worker that has ended its task.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Idle {
+    pub worker: String,
+    /// The time that it took per row of its part.
+    pub seconds_per_row: f64,
+}
+
+impl Idle {
+    fn finds_late(&self, task: &Entry, now: Instant) -> bool {
+        let expected = task.all_rows as f64 * self.seconds_per_row * LATE + LATE_LEAST.as_secs_f64();
+        now.saturating_duration_since(task.began).as_secs_f64() >= expected
+    }
+}
+
 /// What an idle worker can do.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
@@ -39,7 +63,7 @@ pub(super) enum Next {
         worker: String,
         turn: usize,
     },
-    /// Another one asks at this moment, or a task has not arrived.
+    /// Another one asks at this moment, a task has not arrived, or none is late.
     Wait,
     Nothing,
 }
@@ -57,6 +81,8 @@ impl Ledger {
         self.0.lock().push(Entry {
             id,
             worker: worker.to_owned(),
+            began: Instant::now(),
+            all_rows: rows(pieces),
             rows: rows(pieces),
             given: vec![],
             turns: 0,
@@ -74,17 +100,23 @@ impl Ledger {
         }
     }
 
-    /// The task that an idle worker asks next: the one with the most rows.
-    pub fn next(&self, idle: &str) -> Next {
+    /// Whether no task runs.
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
+    }
+
+    /// The task that an idle worker asks next: of those that are late, the one with the most rows.
+    pub fn next(&self, idle: &Idle, now: Instant) -> Next {
         let mut tasks = self.0.lock();
-        let open = tasks.iter_mut().filter(|task| !task.is_over && task.worker != idle);
-        let (asked, free): (Vec<_>, Vec<_>) = open.partition(|task| task.is_asked || !task.is_begun);
+        let open = tasks.iter_mut().filter(|task| !task.is_over && task.worker != idle.worker);
+        let may_be_asked = |task: &&mut Entry| !task.is_asked && task.is_begun && idle.finds_late(task, now);
+        let (free, others): (Vec<_>, Vec<_>) = open.partition(may_be_asked);
         match free.into_iter().max_by_key(|task| task.rows) {
             Some(task) => {
                 task.is_asked = true;
                 Next::Ask { id: task.id, worker: task.worker.clone(), turn: task.turns }
             }
-            None if asked.is_empty() => Next::Nothing,
+            None if others.is_empty() => Next::Nothing,
             None => Next::Wait,
         }
     }
@@ -171,19 +203,39 @@ mod tests {
         let ledger = Ledger::default();
         ledger.begin(1, "a", &[piece(0, 0..100)]);
         ledger.begin(2, "b", &[piece(1, 0..300)]);
-        assert_eq!(ledger.next("c"), Next::Wait, "none has arrived");
+        let later = Instant::now() + Duration::from_secs(60);
+        let next = |worker: &str| ledger.next(&Idle { worker: worker.to_owned(), seconds_per_row: 0.01 }, later);
+        assert_eq!(next("c"), Next::Wait, "none has arrived");
         [1, 2].into_iter().for_each(|id| ledger.arrived(id));
         let ask = |id, worker: &str, turn| Next::Ask { id, worker: worker.to_owned(), turn };
-        assert_eq!(ledger.next("c"), ask(2, "b", 0));
-        assert_eq!(ledger.next("d"), ask(1, "a", 0));
-        assert_eq!(ledger.next("e"), Next::Wait);
+        assert_eq!(next("c"), ask(2, "b", 0));
+        assert_eq!(next("d"), ask(1, "a", 0));
+        assert_eq!(next("e"), Next::Wait);
         ledger.answered(2, Some(&[piece(1, 100..300)]));
-        assert_eq!(ledger.next("b"), Next::Wait, "nobody asks itself");
-        assert_eq!(ledger.next("c"), ask(2, "b", 1));
+        assert_eq!(next("b"), Next::Wait, "nobody asks itself");
+        assert_eq!(next("c"), ask(2, "b", 1));
         ledger.answered(2, Some(&[]));
         ledger.answered(1, None);
-        assert_eq!(ledger.next("c"), Next::Nothing);
+        assert_eq!(next("c"), Next::Nothing);
+        assert!(!ledger.is_empty());
         assert_eq!(ledger.end(2).await, Ended { given: vec![piece(1, 100..300)], is_lost: false });
         assert_eq!(ledger.end(1).await, Ended { given: vec![], is_lost: true });
+        assert!(ledger.is_empty());
+    }
+
+    #[test]
+    fn only_late_tasks_are_asked() {
+        let ledger = Ledger::default();
+        ledger.begin(1, "a", &[piece(0, 0..100)]);
+        ledger.arrived(1);
+        let began = Instant::now();
+        // The idle worker would take a second for the task.
+        let idle = Idle { worker: "b".to_owned(), seconds_per_row: 0.01 };
+        let after = |milliseconds| ledger.next(&idle, began + Duration::from_millis(milliseconds));
+        assert_eq!(after(1200), Next::Wait);
+        assert_eq!(after(1400), Next::Ask { id: 1, worker: "a".to_owned(), turn: 0 });
+        // Giving rows back makes no task later than it was.
+        ledger.answered(1, Some(&[piece(0, 50..100)]));
+        assert_eq!(after(1200), Next::Wait);
     }
 }

@@ -19,7 +19,7 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 
-use super::ledger::{self, Ledger, Next};
+use super::ledger::{self, Idle, Ledger, Next};
 use super::stages::Stage;
 use super::task::Task;
 use super::{TaskError, Workers, placement};
@@ -74,9 +74,18 @@ type Done = (Vec<RecordBatch>, TaskReport);
 /// A task without rows: its worker, its parts, and the reason.
 type Failed = (String, Vec<Piece>, TaskError);
 
+/// A task that its worker has not been asked for yet. It is in the ledger.
+struct Started {
+    worker: String,
+    open: Open,
+    task: Task,
+    began: Instant,
+}
+
 /// What came of a task, or of a claim.
 enum Outcome {
-    Done(Done),
+    /// The rows, and who is idle now.
+    Done(Done, Idle),
     Failed(Failed),
     /// There was nothing to claim.
     Nothing,
@@ -157,28 +166,33 @@ impl Run {
         let ledger = &Ledger::default();
         let has_claims = settings::distribution_claims(self.context.session_config().options());
         let asked = shares.into_iter().filter(|(_, open)| !open.pieces.is_empty());
+        let started: Vec<Started> = asked.map(|(worker, open)| self.started(worker, open, ledger)).collect();
         let mut running: FuturesUnordered<BoxFuture<'_, Result<Outcome>>> =
-            asked.map(|(worker, open)| self.one(worker, open, ledger, memory).boxed()).collect();
+            started.into_iter().map(|started| self.one(started, ledger, memory).boxed()).collect();
         let (mut done, mut failed) = (vec![], vec![]);
         while let Some(outcome) = running.next().await {
             match outcome? {
-                Outcome::Done((rows, report)) => {
-                    if let Some(idle) = report.worker.clone().filter(|_| has_claims) {
+                Outcome::Done(of_task, idle) => {
+                    done.push(of_task);
+                    if has_claims {
                         running.push(self.claimed(idle, ledger, memory).boxed());
                     }
-                    done.push((rows, report));
                 }
                 Outcome::Failed(error) => failed.push(error),
                 Outcome::Nothing => {}
+            }
+            if ledger.is_empty() {
+                // Idle workers that wait have nothing to wait for.
+                break;
             }
         }
         Ok((done, failed))
     }
 
     /// Runs on a worker what another one gives back.
-    async fn claimed(&self, idle: String, ledger: &Ledger, memory: &MemoryReservation) -> Result<Outcome> {
+    async fn claimed(&self, idle: Idle, ledger: &Ledger, memory: &MemoryReservation) -> Result<Outcome> {
         loop {
-            let (id, worker, turn) = match ledger.next(&idle) {
+            let (id, worker, turn) = match ledger.next(&idle, Instant::now()) {
                 Next::Ask { id, worker, turn } => (id, worker, turn),
                 Next::Wait => {
                     tokio::time::sleep(ledger::STEP).await;
@@ -195,15 +209,20 @@ impl Run {
                 && !pieces.is_empty()
             {
                 let note = Some(format!("claimed from {worker}"));
-                return self.one(idle, Open { pieces, note }, ledger, memory).await;
+                let started = self.started(idle.worker, Open { pieces, note }, ledger);
+                return self.one(started, ledger, memory).await;
             }
         }
     }
 
-    async fn one(&self, worker: String, open: Open, ledger: &Ledger, memory: &MemoryReservation) -> Result<Outcome> {
-        let began = Instant::now();
+    fn started(&self, worker: String, open: Open, ledger: &Ledger) -> Started {
         let task = self.task.of_pieces(open.pieces.clone());
         ledger.begin(task.id, &worker, &task.pieces);
+        Started { worker, open, task, began: Instant::now() }
+    }
+
+    async fn one(&self, started: Started, ledger: &Ledger, memory: &MemoryReservation) -> Result<Outcome> {
+        let Started { worker, open, task, began } = started;
         let (batches, claimed) = match self.rows_of(&worker, &task, ledger, memory).await? {
             Ok(rows) => rows,
             Err(error) => {
@@ -219,8 +238,10 @@ impl Run {
             return Ok(Outcome::Failed((worker, pieces, error)));
         }
         let (parts, rows) = (pieces.len(), batches.iter().map(RecordBatch::num_rows).sum());
-        let report = TaskReport { worker: Some(worker), parts, rows, time: began.elapsed(), note: open.note };
-        Ok(Outcome::Done((batches, report)))
+        let (read, time) = (pieces.iter().map(|piece| piece.rows.len()).sum::<usize>(), began.elapsed());
+        let idle = Idle { worker: worker.clone(), seconds_per_row: time.as_secs_f64() / read.max(1) as f64 };
+        let report = TaskReport { worker: Some(worker), parts, rows, time, note: open.note };
+        Ok(Outcome::Done((batches, report), idle))
     }
 
     /// The rows of a task, if all of them come, and the memory that they take.
