@@ -1,5 +1,5 @@
-// Builds the page into a folder (dist unless another is named): every file compressed by gzip, and nothing else.
-import { readdir, readFile, rm, writeFile } from 'node:fs/promises';
+// Builds the page into a folder (dist unless another is named): every file compressed by gzip, with the licences of the packages in it, and nothing else.
+import { copyFile, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
@@ -18,6 +18,7 @@ export async function filesOf(folder) {
 /** Builds into `folder` and returns the bytes of all its files. */
 export async function buildInto(folder) {
   await build({ root: here, logLevel: 'warn', build: { outDir: folder, emptyOutDir: true } });
+  await copyFile(join(here, 'LICENSES.txt'), join(folder, 'LICENSES.txt'));
   let bytes = 0;
   for (const name of await filesOf(folder)) {
     const path = join(folder, name);

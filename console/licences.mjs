@@ -1,4 +1,4 @@
-// Collects the licences of the packages whose code is in dist into LICENSES.txt.
+// Collects the licences of the packages whose code is in dist into LICENSES.txt; with `--check` compares them with it.
 import { readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -29,5 +29,8 @@ for (const folder of [...folders].sort((a, b) => (a.split('/node_modules/').at(-
   const title = `${name} ${version} (${license})`;
   if (!parts.some((part) => part.startsWith(`${title}\n`))) parts.push(`${title}\n${'='.repeat(title.length)}\n\n${texts.join('\n\n')}\n`);
 }
-await writeFile(join(here, 'LICENSES.txt'), `The console is built from its own sources and from these packages.\n\n${parts.join('\n\n')}`);
-console.log(`${parts.length} packages`);
+const file = join(here, 'LICENSES.txt');
+const text = `The console is built from its own sources and from these packages.\n\n${parts.join('\n\n')}`;
+if (!process.argv.includes('--check')) await writeFile(file, text);
+else if ((await readFile(file, 'utf8')) !== text) throw new Error("console/LICENSES.txt lacks licences of what is in dist: 'npm run licences' in console/ makes it again");
+console.log(`the licences of ${parts.length} packages are in LICENSES.txt`);

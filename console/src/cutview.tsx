@@ -267,7 +267,7 @@ function drawLabels(view: View): void {
   const own = (first && view.layers.get(first)?.toSorted((a, b) => a.y - b.y)) ?? [];
   for (const rect of own) {
     const y = margins.top + rect.y + rect.height / 2;
-    if (y < free + 12 * scaleOf() || rect.height < 2.5) continue;
+    if (y < free + 13.5 * scaleOf() || rect.height < 2.5) continue;
     const isPicked = view.column !== null && shows(rect, view.column.name);
     context.fillStyle = isPicked ? colour('best') : rect.column === null ? colour('soft') : colour('ink');
     const name = rect.column === null ? otherNamed(rect) : named(rect);

@@ -58,7 +58,7 @@ export function KeysDialog({ onClose }: { onClose: () => void }) {
           </section>
         ))}
       </div>
-      <form method="dialog" class="row"><button class="main">Close</button></form>
+      <form method="dialog" class="row"><a href="/LICENSES.txt" target="_blank" rel="noopener">Licences</a><button class="main">Close</button></form>
     </Dialog>
   );
 }

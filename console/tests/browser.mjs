@@ -1,13 +1,15 @@
 // Drives the page in Chromium: against made-up answers, and against the real server.
 // Pictures of all views go to a temporary folder; `--pictures FOLDER` takes those of the documentation, with the real server;
-// `--only TEXT` runs the parts that have this text in their names; `--widths 360,1280` takes pictures of these windows only.
+// `--only TEXT` runs the parts that have this text in their names; `--check NAME` one check with the real server; `--widths 360,1280` takes pictures of these windows only.
 import { copyFile, mkdir, mkdtemp, readFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { serve } from './mock.mjs';
 import { pictures } from './pictures.mjs';
+import { coloursOfLayout, plotsChange } from './plots.mjs';
+import { everyControl } from './reach.mjs';
 import { illustrate, real } from './real.mjs';
-import { equal, goTo, holds, inspect, launch, openPage, parts, runAll, within, write } from './watch.mjs';
+import { equal, goTo, holds, inspect, launch, openPage, parts, runAll, tells, write } from './watch.mjs';
 
 const folder = await mkdtemp(join(tmpdir(), 'freestone-console-'));
 const documented = ['sql-1280-light', 'plan-1280-light', 'layout-1280-dark', 'range-1280-light', 'advice-1280-light', 'machine-1280-light', 'layout-360-light'];
@@ -21,7 +23,7 @@ const cell = (row, column) => page.locator(`.grid [data-row="${row}"][data-colum
 async function firstPaint() {
   await page.locator('.cm-content').waitFor();
   const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime);
-  within('the first paint', paint, 300);
+  tells('the first paint', paint, 300);
 }
 
 async function exactValues() {
@@ -94,7 +96,7 @@ async function millionRows() {
     }
     return steps.sort((a, b) => a - b)[30];
   });
-  within('a step of scrolling', usual, 60);
+  tells('a step of scrolling', usual, 60);
   const first = Number(await page.locator('.grid [data-column="0"]').first().textContent());
   holds(first > 550 && first < 620, `60 steps of 240 pixels lead to row ${first}`);
 }
@@ -352,7 +354,7 @@ async function thousandSegments() {
     const canvas = document.querySelector('.cut canvas');
     return canvas.getContext('2d').getImageData(canvas.width * 0.6, canvas.height * 0.8, 1, 1).data[3] > 0;
   }), 'the segments are in the picture');
-  within('1,000 segments', took, 1000);
+  tells('1,000 segments', took, 1000);
 }
 
 /** Sizes at the ends: the page answers to keys, whatever it shows. */
@@ -497,14 +499,16 @@ async function keeping() {
 
 const option = (name) => (process.argv.includes(name) ? process.argv[process.argv.indexOf(name) + 1] : null);
 const only = option('--only') ?? '';
+const check = option('--check');
 const widths = option('--widths')?.split(',').map(Number);
 const failed = await parts([
   ['first paint', firstPaint], ['values are exact', exactValues], ['keys in the grid', moving], ['downloads', downloads], ['a page that waits stops the server', backpressure],
   ['a million rows', millionRows], ['errors at their place', mistakes], ['cancel', cancelling], ['cancel without a connection', cancellingWithoutConnections], ['results in several windows', manyWindows], ['completion', completing], ['parameters and tabs', parametersAndTabs],
   ['names of tabs and widths of columns', keysOfTabs], ['scripts and history', scriptsAndHistory], ['keys of the page', keysOfThePage], ['plans', plans], ['copies', copies], ['encodings of segments', partsOfSegments], ['an encoding that was not weighed', reasons], ['a thousand segments', thousandSegments], ['long values, many columns and zones', longAndWide], ['keys in the layout', walkingTheLayout], ['advice', advising], ['advice of copies', advisingCopies], ['what if', whatIf], ['login', loggingIn], ['scripts stay until the login ends', keeping],
+  ['plots can be changed', () => plotsChange(page)], ['colours of the layout', () => coloursOfLayout(page)], ['every control by keys', () => everyControl(browser, server.address, faults)],
   ['names and widths', async () => { for (const view of ['sql', 'plan', 'layout', 'advice', 'machine']) { await goTo(page, view); await page.waitForTimeout(250); await inspect(page, view, faults); } }],
   ['pictures', () => pictures(browser, () => server.address, folder, faults, widths)],
-  ['the real server', () => real(browser, faults)],
+  ['the real server', () => real(browser, faults, (name) => check === null || name === check)],
 ].filter(([name]) => name.includes(only)), faults);
 const wanted = option('--pictures');
 if (wanted) {

@@ -1,61 +1,24 @@
 // The page with the real server, on a generated database. CONSOLE_WITHOUT_SERVER=1 leaves this out where the program is not built.
-import { execFileSync, spawn, spawnSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { homedir, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { applyAndRevert, WIDE } from './applied.mjs';
 import { pictures } from './pictures.mjs';
-import { equal, goTo, holds, openPage, runAll, write } from './watch.mjs';
+import { endAll, execute, MANY, memoryOf, metric, missing, run, SEGMENTS, SIX, start } from './program.mjs';
+import { equal, goTo, holds, openPage, runAll, tells, write } from './watch.mjs';
 
-const PROGRAM = process.env.FREESTONE ?? join(process.env.CARGO_TARGET_DIR ?? join(homedir(), '.cache/freestone/target'), 'release/freestone');
 const ROWS = 1_500_000;
-// Primes: so columns do not repeat together, and take as many bytes in any order of the rows.
-const PRIMES = [10007, 10009, 10037, 10039, 10061, 10067, 10069, 10079, 10091, 10093, 10099, 10103, 10111, 10133, 10139, 10141, 10151, 10159, 10163, 10169, 10177, 10181, 10193, 10211];
-const WIDE = PRIMES.map((prime, at) => `(g * ${7919 + at}) % ${prime} AS c${at}`).join(', ');
-/** Segments of one table: each insert is too large for the commit log. */
-const SEGMENTS = 1000;
-const MANY = `CREATE TABLE many (id INT, day INT);\nBEGIN;\n${Array.from({ length: SEGMENTS }, (_, at) => `INSERT INTO many SELECT ${at} * 17000 + value, ${at} FROM range(17000);`).join('\n')}\nCOMMIT;`;
-const MAKE = `CREATE TABLE wide WITH (preset = 'row') AS SELECT ${WIDE} FROM generate_series(1, 4000000) AS s(g);
-CREATE TABLE six AS SELECT g AS id, DATE '2020-01-01' + CAST(g % 1000 AS INT) AS day, CAST((g * 7919) % 100000 AS DECIMAL(12, 2)) AS price, 'item ' || (g % 500) AS item
- FROM generate_series(1, 6000000) AS s(g);
+const HOSTILE = '<img src=x onerror=alert(1)>';
+const MAKE = `${WIDE};
+${SIX};
 CREATE TABLE sales WITH (preset = 'row') AS
 SELECT g AS id, DATE '2020-01-01' + CAST(g % 1000 AS INT) AS day, CAST(g % 97 AS INT) AS shop, CAST((g * 7919) % 100000 AS DECIMAL(12, 2)) AS price,
  CASE WHEN g % 10 = 0 THEN NULL ELSE 'item ' || (g % 500) END AS item FROM generate_series(1, ${ROWS}) AS s(g);
 CREATE TABLE by_day WITH (preset = 'column', sort = 'day') AS SELECT * FROM sales;
 ALTER TABLE by_day ADD COPY by_shop (shop, price) WITH (sort = 'shop');
-CREATE TABLE "<b>x</b>" AS SELECT '<script>alert(1)</script>' AS "<i>y</i>"`;
+CREATE TABLE broad AS SELECT ${Array.from({ length: 2000 }, (_, at) => `g + ${at} AS c${at}`).join(', ')} FROM generate_series(1, 3000) AS s(g);
+CREATE TABLE "${HOSTILE}" AS SELECT '<script>alert(1)</script>' AS "<i>y</i>"`;
 const QUERY = "SELECT shop, sum(price) AS revenue FROM by_day WHERE day < DATE '2020-02-01' GROUP BY shop ORDER BY shop";
-
-function hasConsole() {
-  if (!existsSync(PROGRAM)) return `there is no ${PROGRAM}`;
-  const { stdout } = spawnSync(PROGRAM, ['--help'], { encoding: 'utf8' });
-  return /^\s+ui\b/m.test(stdout) ? null : `${PROGRAM} has no command ui`;
-}
-
-/** The rows of a statement, as the program gives them. */
-const run = (database, sql) => JSON.parse(execFileSync(PROGRAM, [database, '--format', 'json', '-c', sql], { encoding: 'utf8' }));
-
-/** Starts the server and returns its address and how to stop it. */
-async function start(database, options = []) {
-  const child = spawn(PROGRAM, ['ui', database, '--no-open', '--write', ...options], { stdio: ['ignore', 'ignore', 'pipe'] });
-  let [said, used] = ['', ''];
-  child.stderr.on('data', (chunk) => { said += chunk; });
-  /** The address that was printed last, with a code that no page has used yet. */
-  const next = () => new Promise((resolve, reject) => {
-    const look = () => {
-      const last = said.match(/http:\/\/\S+(?=\n)/g)?.at(-1);
-      if (!last || last === used) return;
-      child.stderr.off('data', look);
-      used = last;
-      resolve(last);
-    };
-    child.stderr.on('data', look);
-    child.on('exit', (code) => reject(new Error(`freestone ui ended with ${code}: ${said}`)));
-    look();
-  });
-  const address = await next();
-  return { address, next, pid: child.pid, stop: () => new Promise((resolve) => { child.on('exit', resolve); child.kill('SIGTERM'); }) };
-}
 
 /** The counters of the native scan of a plan. */
 function scanOf(node) {
@@ -68,7 +31,7 @@ async function compare(page, database) {
   const expected = run(database, QUERY.replace('sum(price)', 'CAST(sum(price) AS VARCHAR)'));
   const shown = await page.locator('.grid [data-row="0"]').allTextContents();
   equal(shown, [String(expected[0].shop), expected[0].revenue], 'the first row');
-  await runAll(page, 'SELECT CAST(9007199254740993 AS BIGINT) AS a, CAST(1.5 AS DECIMAL(38, 4)) AS b, CAST(NULL AS VARCHAR) AS c, \'\' AS d, [1, 2] AS e, * FROM "<b>x</b>"');
+  await runAll(page, `SELECT CAST(9007199254740993 AS BIGINT) AS a, CAST(1.5 AS DECIMAL(38, 4)) AS b, CAST(NULL AS VARCHAR) AS c, '' AS d, [1, 2] AS e, * FROM "${HOSTILE}"`);
   await page.locator('.grid [data-row="0"][data-column="5"]').waitFor();
   equal(await page.locator('.grid [data-row="0"]').allTextContents(), ['9007199254740993', '1.5000', 'NULL', '', '[1, 2]', '<script>alert(1)</script>'], 'types');
 }
@@ -83,6 +46,14 @@ async function pagesAndZones(page, database) {
   for (const name of ['pages_total', 'pages_used', 'zones', 'zones_pruned', 'rows_selected']) {
     holds(told[name] !== undefined, `EXPLAIN ANALYZE tells no ${name}: ${JSON.stringify(told)}`);
     holds(`${shown},`.includes(` ${name} ${told[name].toLocaleString('en-US')},`), `${name} is ${told[name]}, and the page shows ${shown}`);
+  }
+  await scan.getByText('where it read').click();
+  const usage = page.locator('.usage');
+  await usage.waitFor();
+  const text = await usage.textContent();
+  const figure = (name) => (told[name] ?? 0).toLocaleString('en-US');
+  for (const expected of [`${figure('zones_pruned')} pruned`, `${figure('zones_aggregated')} answered from aggregates`, `${figure('pages_used')} used of ${figure('pages_total')} of the columns read`]) {
+    holds(text.includes(expected), `the layout shows ${expected}: ${text}`);
   }
 }
 
@@ -100,6 +71,10 @@ async function partsAsRows(page, database) {
   equal(rows.slice(0, told.length).map(([name, encoding, bytes]) => [name, encoding, number(bytes)]), told.map((row) => [row.columns, row.encoding, Number(row.bytes)]), 'the columns of a segment');
   const all = Number(run(database, "SELECT bytes FROM freestone_segments('by_day') WHERE segment = 0")[0].bytes);
   equal(rows.reduce((sum, row) => sum + number(row.at(-1)), 0), all, 'the bytes of all parts');
+  const pages = page.locator('table.plain', { has: page.locator('caption', { hasText: 'Pages of segment 0' }) }).locator('tbody tr');
+  const drawn = await pages.evaluateAll((all) => all.map((row) => [...row.children].map((cell) => cell.textContent.replaceAll(',', ''))));
+  const listed = run(database, 'SELECT "group", page, "format", first_row, "rows", bytes FROM freestone_pages(\'by_day\', segment => 0) ORDER BY "group", page LIMIT 300');
+  equal(drawn, listed.map((row) => [row.group, row.page, row.format, row.first_row, row.rows, row.bytes].map(String)), 'the pages of a segment');
   await page.getByRole('button', { name: 'As a picture' }).click();
   await page.getByRole('button', { name: 'All segments' }).click();
 }
@@ -130,78 +105,23 @@ async function everyView(page, database) {
   await page.getByText('Why this encoding').waitFor();
   await goTo(page, 'machine');
   await page.getByRole('heading', { name: 'This machine' }).waitFor();
+  await page.locator('.curves canvas').first().waitFor();
   equal(await page.locator('.problem b').count(), 0, 'errors in the views');
 }
 
-/** Bytes of a table as the program tells them. */
-const bytesOf = (database, table) => Number(run(database, `SELECT bytes FROM freestone_tables() WHERE name = '${table}'`)[0].bytes);
-
-/** Milliseconds of `850 µs`, `12.3 ms` or `4.56 s`. */
-function milliseconds(text) {
-  const [, number, unit] = /^([\d.]+) (µs|ms|s)/.exec(text);
-  return Number(number) * { µs: 0.001, ms: 1, s: 1000 }[unit];
-}
-
-/** Rows of 24 columns, of which queries read two: the advice is to convert. Bytes and time then change as predicted. */
-async function applyAndRevert(page, database) {
-  await goTo(page, 'sql');
-  // The first runs read the table from the medium.
-  const queries = Array.from({ length: 20 }, () => 'SELECT sum(c1) FROM wide WHERE c2 < 500');
-  await runAll(page, queries.join(';\n'));
-  await page.locator('.picks button').nth(queries.length - 1).waitFor();
-  await page.getByText('1 row', { exact: true }).waitFor();
-  await runAll(page, queries[0]);
-  await page.locator('.picks').waitFor({ state: 'detached' });
-  await page.getByText('1 row', { exact: true }).waitFor();
-  const before = bytesOf(database, 'wide');
-  await goTo(page, 'advice/wide');
-  // A busy machine may measure no gain; then it is asked again.
-  for (let time = 0; time < 3 && await page.getByRole('button', { name: 'Apply…' }).count() === 0; time++) {
-    await page.getByRole('button', { name: /^Advise/ }).click();
-    await page.locator('.verdict').waitFor({ timeout: 90_000 });
-    await page.getByRole('button', { name: 'Cancel' }).waitFor({ state: 'detached', timeout: 90_000 });
-  }
-  const verdict = await page.locator('.verdict').textContent();
-  holds(!verdict.startsWith('Keep'), `rows of 24 columns are advised for queries of two: ${verdict}`);
-  await page.getByRole('button', { name: 'Apply…' }).first().click();
-  await page.getByRole('button', { name: 'Run it' }).click();
-  await page.getByRole('button', { name: 'Revert…' }).waitFor({ timeout: 60_000 });
-  const tiles = async (name) => page.getByRole('group', { name, exact: true }).locator('b').allTextContents();
-  await page.getByRole('group', { name: 'Bytes', exact: true }).getByText('…', { exact: true }).waitFor({ state: 'detached' });
-  const [sizes, times] = [await tiles('Bytes'), await tiles('Time')];
-  console.log(`       applied: bytes ${sizes.join(' → ')} (before, predicted, now); time ${times.join(' → ')}`);
-  const [was, expected, is] = times.map(milliseconds);
-  holds(expected < was && is < was, `the scans take less time, as predicted: ${times.join(', ')}`);
-  const told = run(database, "SELECT coalesce((SELECT sum(bytes) FROM freestone_copies() WHERE \"table\" = 'wide'), 0) AS copied")[0].copied;
-  holds(Number(told) > 0 || bytesOf(database, 'wide') !== before, 'the advice is applied');
-  await page.getByRole('button', { name: 'Revert…' }).click();
-  await page.getByRole('button', { name: 'Run it' }).click();
-  await page.getByRole('button', { name: 'Revert…' }).waitFor({ state: 'detached', timeout: 60_000 });
-  const after = bytesOf(database, 'wide');
-  // Rows stay in the order that the design gave them, in which the column of the order takes less.
-  holds(Math.abs(after - before) / before < 0.1, `reverting leads to ${after} bytes, before there were ${before}`);
-  equal(run(database, "SELECT count(*) AS copies FROM freestone_copies() WHERE \"table\" = 'wide'")[0].copies, 0, 'copies after the revert');
-}
-
-/** The memory of a process in bytes, where the system tells it. */
-function memoryOf(pid) {
-  const status = `/proc/${pid}/status`;
-  return existsSync(status) ? Number(/VmRSS:\s+(\d+)/.exec(readFileSync(status, 'utf8'))[1]) * 1024 : null;
-}
-
-/** First rows of 6 million, the server's memory while the reader waits, and the picture of 1,000 segments: times are printed only. */
-async function large(page, pid) {
+/** The server's memory while the reader of a large result pauses, and the picture of 1,000 segments. Times are printed only. */
+async function large(page, server) {
   await goTo(page, 'sql');
   await write(page, 'SELECT * FROM six');
   const began = Date.now();
   await page.keyboard.press('Control+Shift+Enter');
   await page.locator('.grid-row').first().waitFor();
-  console.log(`       first rows of 6 million: ${Date.now() - began} ms`);
+  tells('first rows of 6 million', Date.now() - began, 200);
   await page.getByText('the query waits until you scroll').waitFor();
   await page.waitForTimeout(1000);
   const sizes = [];
   for (let time = 0; time < 8; time++) {
-    sizes.push(memoryOf(pid));
+    sizes.push(memoryOf(server.pid));
     await page.waitForTimeout(500);
   }
   if (sizes[0] !== null) {
@@ -216,13 +136,78 @@ async function large(page, pid) {
   await page.getByRole('heading', { name: 'many', exact: true }).waitFor();
   // A canvas gets its size when it is drawn.
   await page.waitForFunction(() => document.querySelector('.cut canvas')?.width > 300);
-  console.log(`       ${SEGMENTS} segments drawn: ${Date.now() - drew} ms`);
+  tells(`${SEGMENTS} segments`, Date.now() - drew, 1000);
   const alpha = await page.evaluate(() => {
     const canvas = document.querySelector('.cut canvas');
     return canvas.getContext('2d').getImageData(canvas.width * 0.6, canvas.height * 0.8, 1, 1).data[3];
   });
   holds(alpha > 0, 'the segments are in the picture');
   await page.getByText(`${SEGMENTS.toLocaleString('en-US')} segments`).waitFor();
+}
+
+/** Names and values that look like HTML are texts in every view. */
+async function hostile(page) {
+  const quoted = `"${HOSTILE}"`;
+  await goTo(page, 'sql');
+  await page.locator('.side li button', { hasText: HOSTILE }).first().waitFor();
+  await write(page, `SELECT "<i>y</i>", count(*) FROM ${quoted} GROUP BY 1`);
+  await page.keyboard.press('Control+Shift+E');
+  await page.locator('.plan .name', { hasText: HOSTILE }).first().waitFor();
+  for (const view of ['layout', 'advice']) {
+    await goTo(page, `${view}/${encodeURIComponent(HOSTILE)}`);
+    await page.getByText(view === 'layout' ? '<i>y</i>' : HOSTILE).first().waitFor({ state: 'attached' });
+  }
+  await page.getByRole('button', { name: 'Advise', exact: true }).waitFor();
+  equal(await page.locator('img[src="x"], i:has-text("y"), main script').count(), 0, 'elements that names and values have made');
+}
+
+/** The widest and the longest of results, and a table of 2,000 columns. */
+async function wideAndLong(page) {
+  await goTo(page, 'sql');
+  await runAll(page, "SELECT repeat('x', 100000000) AS long");
+  await page.getByText('1 row', { exact: true }).waitFor();
+  holds((await page.locator('.grid [data-row="0"]').textContent()).length < 1000, 'a long text is cut in the grid');
+  await runAll(page, 'SELECT * FROM broad');
+  await page.getByText('3,000 rows').waitFor();
+  await page.locator('.grid').focus();
+  await page.keyboard.press('Control+End');
+  equal(await page.locator('.grid [data-row="2999"][data-column="1999"]').textContent(), '4999', 'the last cell of 2,000 columns');
+  await goTo(page, 'layout/broad');
+  await page.getByRole('heading', { name: 'broad', exact: true }).waitFor();
+  await page.locator('.cut canvas').focus();
+  await page.keyboard.press('Home');
+  await page.locator('.cut [aria-live]', { hasText: 'segment 0' }).waitFor();
+}
+
+/** Waits until so many statements run at most. */
+async function runAtMost(address, most) {
+  for (let time = 0; time < 100 && await metric(address, 'statements_running') > most; time++) await new Promise((resolve) => setTimeout(resolve, 100));
+  const running = await metric(address, 'statements_running');
+  holds(running <= most, `${running} statements run, at most ${most} may`);
+}
+
+/** Ten tabs of one window, each with a large result: each is a session of its own, four results are open at most, and none when the window has gone. */
+async function tenTabs(browser, server, faults) {
+  const page = await openPage(browser, await server.next(), { faults });
+  await page.locator('.cm-content').waitFor();
+  for (let at = 0; at < 10; at++) {
+    if (at > 0) await page.keyboard.press('Alt+T');
+    await runAll(page, `CREATE TEMPORARY TABLE own AS SELECT ${at} AS number`);
+    await page.locator('.status b', { hasText: 'CREATE TABLE' }).waitFor();
+    await runAll(page, 'SELECT * FROM six');
+    await page.getByText('rows so far').waitFor();
+    await runAtMost(server.address, 4);
+  }
+  for (let at = 9; at >= 0; at--) {
+    await runAll(page, 'SELECT number FROM own');
+    await page.getByText('1 row', { exact: true }).waitFor();
+    equal(await page.locator('.grid [data-row="0"]').textContent(), String(at), `the table of tab ${at}`);
+    await page.keyboard.press('Alt+PageUp');
+  }
+  await runAll(page, 'SELECT * FROM six');
+  await page.getByText('rows so far').waitFor();
+  await page.context().close();
+  await runAtMost(server.address, 0);
 }
 
 /** A statement with a parameter is explained with its value. */
@@ -248,7 +233,7 @@ async function restarting(page, server, folder, database) {
   await second.getByText("SELECT 'kept over a restart'").waitFor();
   await second.close();
   await again.stop();
-  execFileSync(PROGRAM, [join(folder, 'other'), '-c', 'CREATE TABLE t (a INT)']);
+  execute(join(folder, 'other'), '-c', 'CREATE TABLE t (a INT)');
   const other = await start(join(folder, 'other'), ['--port', new URL(again.address).port]);
   const third = await context.newPage();
   await third.goto(other.address);
@@ -258,33 +243,35 @@ async function restarting(page, server, folder, database) {
   await other.stop();
 }
 
-export async function real(browser, faults) {
-  const missing = hasConsole();
-  if (missing && process.env.CONSOLE_WITHOUT_SERVER) return console.log(`       left out: ${missing}`);
-  if (missing) throw new Error(`${missing}: build it (make build), set FREESTONE to it, or leave these tests out with CONSOLE_WITHOUT_SERVER=1`);
+/** The page with the real server. `isWanted` chooses among the checks, by their names. */
+export async function real(browser, faults, isWanted = () => true) {
+  const lacking = missing();
+  if (lacking && process.env.CONSOLE_WITHOUT_SERVER) return console.log(`       left out: ${lacking}`);
+  if (lacking) throw new Error(`${lacking}: build it (make build), set FREESTONE to it, or leave these tests out with CONSOLE_WITHOUT_SERVER=1`);
   const folder = await mkdtemp(join(tmpdir(), 'freestone-console-'));
   const database = join(folder, 'shop');
   try {
-    execFileSync(PROGRAM, [database, '-c', MAKE]);
-    await writeFile(join(folder, 'many.sql'), MANY);
-    execFileSync(PROGRAM, [database, '-f', join(folder, 'many.sql')]);
+    await writeFile(join(folder, 'make.sql'), `${MAKE};\n${MANY}`);
+    execute(database, '-f', join(folder, 'make.sql'));
     const server = await start(database);
     const page = await openPage(browser, server.address, { faults });
     await page.locator('.cm-content').waitFor();
     equal(new URL(page.url()).hash, '', 'the code does not stay in the address');
-    const paint = await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime);
-    console.log(`       the first paint: ${Math.round(paint)} ms`);
-    await compare(page, database);
-    await pagesAndZones(page, database);
-    await everyView(page, database);
-    await progressing(page);
-    await explained(page);
-    await large(page, server.pid);
-    await applyAndRevert(page, database);
-    const context = page.context();
-    await restarting(page, server, folder, database);
-    await context.close();
+    tells('the first paint', await page.evaluate(() => performance.getEntriesByName('first-contentful-paint')[0]?.startTime), 300);
+    const checks = {
+      compare, pagesAndZones, everyView, progressing, explained, hostile, wideAndLong, large: () => large(page, server), applyAndRevert, tenTabs: () => tenTabs(browser, server, faults),
+      restarting: () => restarting(page, server, folder, database),
+    };
+    for (const [name, check] of Object.entries(checks)) {
+      if (!isWanted(name)) continue;
+      const began = Date.now();
+      await check(page, database);
+      console.log(`       ${name}: ${Date.now() - began} ms`);
+    }
+    await server.stop();
+    await page.context().close();
   } finally {
+    endAll();
     await rm(folder, { recursive: true, force: true });
   }
 }
@@ -309,7 +296,7 @@ export async function illustrate(browser, folder, faults, widths) {
   const data = await mkdtemp(join(tmpdir(), 'freestone-console-'));
   const database = join(data, 'shop');
   try {
-    execFileSync(PROGRAM, [database, '-c', ILLUSTRATED]);
+    execute(database, '-c', ILLUSTRATED);
     const server = await start(database);
     const page = await openPage(browser, server.address, { faults });
     await page.locator('.cm-content').waitFor();
@@ -322,6 +309,7 @@ export async function illustrate(browser, folder, faults, widths) {
     await page.context().close();
     await server.stop();
   } finally {
+    endAll();
     await rm(data, { recursive: true, force: true });
   }
 }

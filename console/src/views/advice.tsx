@@ -1,6 +1,7 @@
 /** The workload, what the advisor makes of it, what-if, and applying and reverting with the statement in view. */
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ask, giveUp, identifier, literal, type Row } from '../ask';
+import { scaleOf } from '../canvas';
 import { shapeOf } from '../design';
 import { bytes, duration, percent, plural, significant, thousands } from '../formats';
 import { readColumns, readStored, type Column, type Stored } from '../layout';
@@ -303,26 +304,30 @@ function Beside({ table, now, best }: { table: Stored; now: Row; best: Row }) {
   );
 }
 
+/** The height of the larger picture, in pixels of a usual screen. */
 const PICTURE = 300;
+/** The height from which a part has room for its name. */
+const NAMED = 16;
 
 function Picture({ title, design, size, most, columns }: { title: string; design: string; size: number; most: number; columns: Column[] }) {
   void themed.value;
   const shape = shapeOf(design, columns.map((column) => column.name));
   const total = columns.reduce((sum, column) => sum + column.bytes, 0) || 1;
   const share = (name: string) => (columns.find((column) => column.name === name)?.bytes ?? 0) / total;
-  const height = (size / most) * PICTURE;
+  const whole = PICTURE * scaleOf();
+  const height = (size / most) * whole;
   const order = shape.cluster ? `clustered by ${shape.cluster}` : shape.sort ? `sorted by ${shape.sort}` : 'in order of arrival';
   const first = (shape.cluster || shape.sort).split(/[,:]/).map((name) => name.trim());
   return (
     <figure>
       <figcaption><b>{title}</b> <span class="soft">{bytes(size)}, {plural(shape.groups.length, 'group')}, {order}</span></figcaption>
-      <div class="picture" role="img" aria-label={`${title}: ${shape.groups.map((group) => `(${group.join(', ')})`).join(', ')}; ${order}; ${bytes(size)}`} style={{ height: `${PICTURE}px` }}>
+      <div class="picture" role="img" aria-label={`${title}: ${shape.groups.map((group) => `(${group.join(', ')})`).join(', ')}; ${order}; ${bytes(size)}`} style={{ height: `${whole}px` }}>
         <div style={{ height: `${height}px` }}>
           {shape.groups.map((group, at) => (
             <div key={at} class="group" style={{ flexGrow: group.reduce((sum, name) => sum + share(name), 0) * 1000 }}>
               {group.map((name) => (
                 <i key={name} style={{ flexGrow: share(name) * 1000, background: first.includes(name) ? colour('best') : group.length > 1 ? designColour('row') : designColour('column'), opacity: first.includes(name) ? 1 : 0.75 }} title={`${name}, ${bytes(share(name) * size)}`}>
-                  {share(name) * height > 14 ? name : ''}
+                  {share(name) * height > NAMED * scaleOf() ? name : ''}
                 </i>
               ))}
             </div>
