@@ -4,12 +4,14 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
@@ -20,6 +22,7 @@ use freestone::{Database, ErrorKind, Options, TaskRunner};
 use freestone_cluster::{Worker, WorkerOptions};
 use freestone_data::queries::{SSB_SCHEMA, ssb_queries, tpch_queries};
 use freestone_data::{ssb, tpch};
+use futures::StreamExt;
 use tempfile::TempDir;
 
 const SCALE: f64 = 0.1;
@@ -161,19 +164,25 @@ impl Drop for Process {
 }
 
 fn worker(more: &[&str]) -> (Process, String) {
-    let data = Data::shared();
-    let (url, token) = (data.url(), data.token().display().to_string());
+    worker_on(&Data::shared().url(), more)
+}
+
+fn worker_on(url: &str, more: &[&str]) -> (Process, String) {
+    let token = Data::shared().token().display().to_string();
     let given = if more.contains(&"--token-file") { vec![] } else { vec!["--token-file", token.as_str()] };
-    let fixed = ["worker", "--store", url.as_str(), "--listen", "127.0.0.1:0", "--threads", "1"];
+    let fixed = ["worker", "--store", url, "--listen", "127.0.0.1:0", "--threads", "1"];
     let mut process = Process::start(&[&fixed[..], &given, more].concat());
     let address = process.wait_for("listening: worker://");
     (process, address)
 }
 
 fn server(cluster: &str, more: &[&str]) -> (Process, String) {
-    let data = Data::shared();
-    let (url, token) = (data.url(), data.token().display().to_string());
-    let fixed = ["serve", url.as_str(), "--cluster", cluster, "--token-file", token.as_str(), "--no-auth"];
+    server_on(&Data::shared().url(), cluster, more)
+}
+
+fn server_on(url: &str, cluster: &str, more: &[&str]) -> (Process, String) {
+    let token = Data::shared().token().display().to_string();
+    let fixed = ["serve", url, "--cluster", cluster, "--token-file", token.as_str(), "--no-auth"];
     let mut process = Process::start(&[&fixed[..], &["--listen", "127.0.0.1:0", "--threads", "2"], more].concat());
     let address = process.wait_for("listening: freestone://");
     (process, address)
@@ -523,6 +532,156 @@ fn attempts_are_counted_and_not_the_workers_that_they_lose() {
     let error = with_failures(lost).expect_err("too many attempts");
     assert_eq!((error.kind(), error.sqlstate()), (ErrorKind::Cluster, "58F01"));
     assert!(error.to_string().contains("tried again 3 times") && error.to_string().contains("it is gone"), "{error}");
+}
+
+/// A database of its own in a folder, whose objects are counted, and the names of its segments' objects.
+fn own_database(folder: &TempDir) -> (String, impl Fn() -> BTreeSet<String>) {
+    let path = folder.path().join("database");
+    let url = format!("file://{}", path.display());
+    answers(&url, "CREATE TABLE source AS SELECT a, a % 97 AS b, 'text ' || a % 1000 AS c FROM range(600000) AS r(a)");
+    let names = move || {
+        let entries = fs::read_dir(path.join("segments")).expect("a folder");
+        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+    };
+    (url, names)
+}
+
+const WRITTEN: &str = "AS SELECT a, b * 2 AS d, upper(c) AS e FROM source WHERE b <> 5";
+/// Rows of one of the tables that are not in the other one, and the rows of both.
+const DIFFERENCES: &str = "SELECT (SELECT count(*) FROM (SELECT * FROM copied EXCEPT ALL SELECT * FROM expected)), \
+    (SELECT count(*) FROM copied) = (SELECT count(*) FROM expected), (SELECT count(*) FROM copied)";
+const NO_DIFFERENCE: &str = "0,true,593814";
+
+#[test]
+fn a_table_that_workers_write_is_committed_once_though_one_is_killed() {
+    let folder = TempDir::new().expect("a folder");
+    let (url, objects) = own_database(&folder);
+    let workers = [(); 3].map(|()| worker_on(&url, &[]));
+    let list = workers.each_ref().map(|worker| worker.1.as_str()).join(",");
+    let (_server, address) = server_on(&url, &list, &[]);
+    workers.iter().for_each(|worker| wait_for_state(&address, &worker.1, "ready"));
+    answers(&url, &format!("CREATE TABLE expected {WRITTEN}"));
+    let before = objects().len();
+    // The statement waits for the worker that does not go on, until that is gone.
+    workers[0].0.signal("-STOP");
+    let writing = spawn({
+        let address = address.clone();
+        move || on_server(&address, &format!("CREATE TABLE copied {WRITTEN}"))
+    });
+    sleep(Duration::from_millis(500));
+    assert!(
+        answers(&url, "SELECT count(*) FROM information_schema.tables WHERE table_name = 'copied'").ends_with("\n0\n")
+    );
+    workers[0].0.signal("-KILL");
+    writing.join().expect("the statement ends");
+    let found = answers(&url, &format!("{DIFFERENCES}; SELECT count(*) > 1 FROM freestone_segments('copied')"));
+    assert!(found.contains(NO_DIFFERENCE) && found.ends_with("\ntrue\n"), "{found}");
+    let segments = answers(&url, "SELECT count(*) FROM freestone_segments('copied')");
+    assert_eq!(segments.lines().nth(1), Some((objects().len() - before).to_string().as_str()), "{segments}");
+    assert!(freestone(&["check", &url], "").status.success());
+}
+
+#[test]
+fn a_server_that_is_killed_has_committed_nothing() {
+    let folder = TempDir::new().expect("a folder");
+    let (url, _) = own_database(&folder);
+    let workers = [(); 2].map(|()| worker_on(&url, &[]));
+    let list = workers.each_ref().map(|worker| worker.1.as_str()).join(",");
+    let (server, address) = server_on(&url, &list, &[]);
+    workers.iter().for_each(|worker| wait_for_state(&address, &worker.1, "ready"));
+    workers[0].0.signal("-STOP");
+    let script = format!("SET distribution_threshold = 0; CREATE TABLE copied {WRITTEN}");
+    let writing = spawn({
+        let database = format!("freestone://{address}");
+        move || freestone(&[&database, "-f", "-"], &script)
+    });
+    sleep(Duration::from_millis(700));
+    server.signal("-KILL");
+    assert!(!writing.join().expect("the shell ends").status.success());
+    workers[0].0.signal("-CONT");
+    assert!(
+        answers(&url, "SELECT count(*) FROM information_schema.tables WHERE table_name = 'copied'").ends_with("\n0\n")
+    );
+    assert!(freestone(&["check", &url], "").status.success());
+    let (_other, address) = server_on(&url, &list, &[]);
+    workers.iter().for_each(|worker| wait_for_state(&address, &worker.1, "ready"));
+    on_server(&address, &format!("CREATE TABLE copied {WRITTEN}"));
+    let found = answers(&url, &format!("CREATE TABLE expected {WRITTEN}; {DIFFERENCES}"));
+    assert!(found.contains(NO_DIFFERENCE), "{found}");
+}
+
+/// Workers in this process, of which one loses its first answer after it has done what was asked.
+struct Forgetful {
+    runner: TaskRunner,
+    lost: AtomicBool,
+}
+
+impl std::fmt::Debug for Forgetful {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Forgetful")
+    }
+}
+
+impl KnownWorkers for Forgetful {
+    fn states(&self) -> Vec<WorkerState> {
+        vec![]
+    }
+}
+
+#[async_trait]
+impl Workers for Forgetful {
+    fn ready(&self) -> Vec<String> {
+        ["a", "b", "c"].map(str::to_owned).to_vec()
+    }
+
+    async fn run(&self, address: &str, task: &Task) -> Result<TaskRows, TaskError> {
+        let rows = self.runner.run(&Task::decode(&task.encode().expect("a message")).expect("a task")).await?.1;
+        if address != "b" || self.lost.swap(true, Ordering::SeqCst) {
+            return Ok(rows);
+        }
+        let all: Vec<_> = rows.collect().await;
+        assert!(all.iter().all(Result::is_ok));
+        Err(TaskError::Lost("its answer is lost".into()))
+    }
+
+    async fn release(&self, _: &str, task: u64, turn: usize) -> Result<Vec<Piece>, TaskError> {
+        Ok(self.runner.release(task, turn))
+    }
+}
+
+#[test]
+fn segments_of_lost_answers_failures_and_rollbacks_are_removed() {
+    let folder = TempDir::new().expect("a folder");
+    let (url, objects) = own_database(&folder);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let reader = Database::open(&url, Options { read_only: true, ..Options::default() }).expect("opens");
+        let runner = TaskRunner::new(reader).expect("runs tasks");
+        let database = Database::open(&url, Options { threads: 2, ..Options::default() }).expect("opens");
+        let workers = std::sync::Arc::new(Forgetful { runner, lost: AtomicBool::new(false) });
+        database.set_workers(workers.clone());
+        let session = database.session();
+        let run = async |sql: &str| session.sql(sql).await?.collect().await;
+        run("SET distribution_threshold = 0").await.expect("is set");
+        let before = objects();
+        run(&format!("CREATE TABLE copied {WRITTEN}")).await.expect("is written");
+        assert!(workers.lost.load(Ordering::SeqCst), "workers were asked");
+        let segments = run("SELECT id FROM freestone_segments('copied')").await.expect("rows");
+        let segments: usize = segments.iter().map(|batch| batch.num_rows()).sum();
+        assert_eq!((objects().len() - before.len(), segments >= 3), (segments, true));
+        let after = objects();
+        run("BEGIN").await.expect("begins");
+        run(&format!("CREATE TABLE other {WRITTEN}")).await.expect("is written");
+        assert!(objects().len() > after.len());
+        run("ROLLBACK").await.expect("ends");
+        assert_eq!(objects(), after);
+        let wrong = "CAST(CASE WHEN a = 599999 THEN 'wrong' ELSE '1' END AS INT)";
+        let error = run(&format!("CREATE TABLE other AS SELECT a, {wrong} AS q FROM source")).await.expect_err("fails");
+        assert!(error.to_string().contains("wrong"), "{error}");
+        assert_eq!(objects(), after);
+    });
+    let found = answers(&url, &format!("CREATE TABLE expected {WRITTEN}; {DIFFERENCES}"));
+    assert!(found.contains(NO_DIFFERENCE), "{found}");
 }
 
 /// The metrics at `address/metrics`, and the value of one of them.

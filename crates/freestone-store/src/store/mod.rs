@@ -45,7 +45,7 @@ pub use locks::{Mode as LockMode, OpenTransaction, Waiting};
 pub use objects::{Comments, Definition, GeneratedColumn, Kind as ObjectKind, Object, Position, Sequence};
 pub use pmem::{Emulation, PmemOptions, PoolList, PoolState};
 pub use repair::Repaired;
-pub use shared::RETENTION;
+pub use shared::{RETENTION, SegmentAppender, SegmentNumbers, SegmentTarget, WrittenSegment};
 pub use state::User;
 pub use upgrade::Uses;
 pub use vacuum::VacuumReport;

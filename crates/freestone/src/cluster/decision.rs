@@ -75,24 +75,19 @@ pub(crate) fn distributed(
     let Some(asked) = asked else {
         return here(plan, "it does not depend on the tables of the database alone".to_owned());
     };
-    let options = of.context.session_config().options();
-    let least = settings::distribution_threshold(options);
-    let predicted = match asked.predicted.get() {
-        Some(known) => *known,
-        None => {
-            let found = predicted(&plan, options.execution.target_partitions)?;
-            *asked.predicted.get_or_init(|| found)
-        }
-    };
-    if predicted < least {
-        let (predicted, least) = (predicted.as_secs_f64() * 1e3, least.as_millis());
-        return here(plan, format!("predicted {predicted:.1} ms, below distribution_threshold = {least} ms"));
+    if let Some(note) = too_short(&plan, asked, of)? {
+        return here(plan, note);
     }
     let ready = workers.ready();
     if ready.is_empty() {
         return here(plan, "no worker is ready; freestone_workers() says why".to_owned());
     }
-    let task = Task::new(&asked.text, &asked.values, settings::all(options), of.snapshot.sequence())?;
+    let task = Task::new(
+        &asked.text,
+        &asked.values,
+        settings::all(of.context.session_config().options()),
+        of.snapshot.sequence(),
+    )?;
     let mut replaced = vec![];
     for stage in stages(&plan)? {
         if asked.unfit.lock().contains(&stage.number) {
@@ -112,6 +107,36 @@ pub(crate) fn distributed(
     Ok(Distributed { plan: with_stages(&plan, &replaced)?, note: None })
 }
 
+/// Why a query is not worth asking workers: it is predicted to be short.
+pub(super) fn too_short(plan: &Arc<dyn ExecutionPlan>, asked: &Asked, of: &RunState<'_>) -> Result<Option<String>> {
+    let options = of.context.session_config().options();
+    let least = settings::distribution_threshold(options);
+    let predicted = match asked.predicted.get() {
+        Some(known) => *known,
+        None => {
+            let found = predicted(plan, options.execution.target_partitions)?;
+            *asked.predicted.get_or_init(|| found)
+        }
+    };
+    let (found, threshold) = (predicted.as_secs_f64() * 1e3, least.as_millis());
+    let note = || format!("predicted {found:.1} ms, below distribution_threshold = {threshold} ms");
+    Ok((predicted < least).then(note))
+}
+
+/// The scan of a stage that so many workers divide, by its number, and its parts; `None` if they would gain nothing.
+pub(super) fn division(stage: &Stage, workers: usize) -> Result<Option<(usize, FreestoneSource, Vec<Piece>)>> {
+    let sources = sources(&stage.plan)?;
+    let rows = |source: &FreestoneSource| source.table().rows();
+    let largest = stage.divisible.iter().filter_map(|at| Some((*at, sources.get(*at)?)));
+    let Some((scan, source)) = largest.max_by_key(|(at, source)| (rows(source), std::cmp::Reverse(*at))) else {
+        return Ok(None);
+    };
+    let all: u64 = sources.iter().map(rows).sum();
+    let pieces = pieces(source, workers);
+    let is_worth_it = pieces.len() > 1 && rows(source) as f64 >= all as f64 * DIVIDED_SHARE;
+    Ok(is_worth_it.then(|| (scan, source.clone(), pieces)))
+}
+
 /// What takes the place of a stage; `None` if workers would gain nothing.
 fn remote(
     stage: &Stage,
@@ -121,27 +146,18 @@ fn remote(
     of: &RunState<'_>,
     unfit: &Arc<Mutex<BTreeSet<usize>>>,
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-    let sources = sources(&stage.plan)?;
-    let rows = |source: &FreestoneSource| source.table().rows();
-    let largest = stage.divisible.iter().filter_map(|at| Some((*at, sources.get(*at)?)));
-    let Some((scan, source)) = largest.max_by_key(|(at, source)| (rows(source), std::cmp::Reverse(*at))) else {
-        return Ok(None);
-    };
-    let all: u64 = sources.iter().map(rows).sum();
-    let pieces = pieces(source, ready.len());
-    if pieces.len() < 2 || (rows(source) as f64) < all as f64 * DIVIDED_SHARE {
-        return Ok(None);
-    }
+    let Some((scan, source, pieces)) = division(stage, ready.len())? else { return Ok(None) };
     let task = Task { stage: stage.number, fingerprint: fingerprint(&stage.plan)?, scan, ..task.clone() };
     let run = Run {
         task,
         stage: stage.clone(),
-        source: source.clone(),
         shares: placement::assigned(source.table(), &pieces, ready),
+        source,
         workers: workers.clone(),
         context: of.context.clone(),
         cancellation: of.cancellation.clone(),
         unfit: unfit.clone(),
+        written: None,
     };
     let remote: Arc<dyn ExecutionPlan> = Arc::new(RemoteExec::new(run));
     Ok(Some(match stage.plan.downcast_ref::<SortExec>() {

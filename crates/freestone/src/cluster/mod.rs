@@ -8,19 +8,24 @@
 //! A stage is not sent as operators. A worker has the same tables, and the same version of this engine, so it gets the
 //! statement, plans it as it plans its own ([`Task`]), and compares: only if the stage that it finds is the same, with the
 //! same segments and the same rows, it runs it. So everything that can be planned can be sent, functions and types
-//! included, and nothing else: a worker plans queries of native tables and never writes. What differs, what no worker can
+//! included, and nothing else: a worker plans queries of native tables and never commits. What differs, what no worker can
 //! run, and what takes less time than asking for it, runs here.
 //!
 //! A worker that has ended its part claims some of what another one has not begun: the server asks that one to give it back,
 //! and keeps account of what each task has left ([`ledger`]).
+//!
+//! Rows of a CREATE TABLE AS that are made one by one of those of a table become segments where they are made ([`written`]).
+//! Only the server commits them.
 
 mod decision;
 mod ledger;
 pub(crate) mod placement;
 mod remote;
+mod remote_rows;
 mod run;
 pub(crate) mod stages;
 mod task;
+mod written;
 
 use async_trait::async_trait;
 use datafusion::arrow::array::RecordBatch;
@@ -32,9 +37,11 @@ pub use crate::provider::Piece;
 
 pub(crate) use decision::{Asked, Distributed, RunState, distributed};
 pub(crate) use remote::RemoteExec;
+pub(crate) use remote_rows::RemoteRows;
 pub(crate) use run::{TaskReport, begin};
 pub use task::Task;
 pub(crate) use task::fingerprint;
+pub(crate) use written::written;
 
 /// The workers of a cluster, as a server that coordinates sends them tasks.
 #[async_trait]

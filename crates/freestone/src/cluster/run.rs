@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 use super::ledger::{self, Idle, Ledger, Next};
 use super::stages::Stage;
 use super::task::Task;
+use super::written::{Written, answer_schema};
 use super::{TaskError, Workers, placement};
 use crate::context::{Cancellation, within};
 use crate::error::{Error, ErrorKind};
@@ -36,7 +37,7 @@ const GIVEN_LEAST: u64 = 50_000;
 const GIVEN_SHARE: u64 = 5;
 
 /// What is needed to run a stage.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Run {
     pub task: Task,
     pub stage: Stage,
@@ -49,6 +50,8 @@ pub(crate) struct Run {
     pub cancellation: Cancellation,
     /// Stages that are not worth another time.
     pub unfit: Arc<Mutex<BTreeSet<usize>>>,
+    /// Where the rows are written. The answers are segments then.
+    pub written: Option<Arc<Written>>,
 }
 
 /// A task that has run.
@@ -216,7 +219,8 @@ impl Run {
     }
 
     fn started(&self, worker: String, open: Open, ledger: &Ledger) -> Started {
-        let task = self.task.of_pieces(open.pieces.clone());
+        let target = self.written.as_ref().map(|written| written.target());
+        let task = Task { target, ..self.task.of_pieces(open.pieces.clone()) };
         ledger.begin(task.id, &worker, &task.pieces);
         Started { worker, open, task, began: Instant::now() }
     }
@@ -277,7 +281,7 @@ impl Run {
 
     /// A batch with the schema of the stage, whose types it must have.
     fn fitting(&self, batch: RecordBatch) -> Result<RecordBatch> {
-        let schema = self.stage.plan.schema();
+        let schema = if self.written.is_some() { answer_schema() } else { self.stage.plan.schema() };
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let columns = batch.columns().to_vec();
         Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
@@ -292,6 +296,10 @@ impl Run {
             &self.context,
             &self.cancellation,
         )?;
+        let rows = match &self.written {
+            Some(written) => written.here(rows),
+            None => rows,
+        };
         let batches: Vec<RecordBatch> = rows.try_collect().await?;
         memory.try_grow(batches.iter().map(RecordBatch::get_array_memory_size).sum())?;
         let rows = batches.iter().map(RecordBatch::num_rows).sum();

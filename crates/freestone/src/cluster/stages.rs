@@ -53,6 +53,19 @@ pub(crate) fn stages(plan: &Arc<dyn ExecutionPlan>) -> Result<Vec<Stage>> {
     Ok(found)
 }
 
+/// All of a plan as a stage, if its rows are made one by one of those of a scan that may be divided.
+///
+/// # Errors
+/// The operators of the plan cannot be visited.
+pub(crate) fn whole(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Stage>> {
+    if !may_be_sent(plan)? {
+        return Ok(None);
+    }
+    let (mut next, mut divisible) = (0, vec![]);
+    reaching(plan, true, &mut next, &mut divisible);
+    Ok((!divisible.is_empty()).then(|| Stage { number: 0, plan: plan.clone(), divisible }))
+}
+
 fn visit(
     plan: &Arc<dyn ExecutionPlan>,
     parent: Option<&Arc<dyn ExecutionPlan>>,

@@ -16,6 +16,7 @@ use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::scalar::ScalarValue;
 use serde::{Deserialize, Serialize};
 
+use super::written::Target;
 use crate::error::{Error, Result};
 use crate::provider::{FreestoneSource, Piece};
 
@@ -40,6 +41,9 @@ pub struct Task {
     pub(crate) scan: usize,
     /// These parts.
     pub(crate) pieces: Vec<Piece>,
+    /// Where the rows are written, if they are not the answer. The stage is the whole plan then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) target: Option<Target>,
 }
 
 impl Task {
@@ -50,7 +54,8 @@ impl Task {
         sequence: u64,
     ) -> Result<Task> {
         let (text, values) = (text.to_owned(), encoded(values)?);
-        Ok(Task { id: 0, text, values, settings, sequence, stage: 0, fingerprint: 0, scan: 0, pieces: vec![] })
+        let (stage, fingerprint, scan, pieces) = (0, 0, 0, vec![]);
+        Ok(Task { id: 0, text, values, settings, sequence, stage, fingerprint, scan, pieces, target: None })
     }
 
     /// The same task for some parts, with a number of its own.

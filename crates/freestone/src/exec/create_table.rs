@@ -77,7 +77,7 @@ pub(crate) fn create_table(
         context.planner().temp().note_on_commit(transaction, &name, on_commit)?;
     }
     match rows {
-        Some(rows) => fill(transaction, context, &name, &schema, rows),
+        Some(rows) => fill(transaction, context, (&name, &schema), rows),
         None => Ok(Outcome::Done { verb: VERB }),
     }
 }
@@ -109,15 +109,20 @@ fn planned_rows(context: &WriteContext, scope: &Scope, parameters: &Parameters) 
 fn fill(
     transaction: &mut WriteTransaction,
     context: &WriteContext,
-    name: &str,
-    schema: &TableSchema,
+    (name, schema): (&str, &TableSchema),
     (state, plan): (SessionState, LogicalPlan),
 ) -> Result<Outcome> {
     let places = Places::all(schema);
     check_count(places.given(), plan.schema().fields().len())?;
     context.prepare_append(transaction, plan.max_rows())?;
-    let batches = dml::run_in_order(context, state, &plan)?;
-    let rows = dml::append(transaction, context, name, schema, places, batches)?;
+    let remote = context.remote.as_ref().map(|remote| remote.write(transaction, context, name)).transpose()?.flatten();
+    let rows = match remote {
+        Some(rows) => rows,
+        None => {
+            let batches = dml::run_in_order(context, state, &plan)?;
+            dml::append(transaction, context, name, schema, places, batches)?
+        }
+    };
     Ok(Outcome::Affected { verb: VERB, rows })
 }
 

@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use crate::catalog::{Planner, Scope};
+use crate::cluster::RemoteRows;
 use crate::context::{self, CancellableStream, Cancellation, Progress};
 use crate::error::{Error, Result};
 use crate::memory::{self, Division};
@@ -49,6 +50,8 @@ pub(crate) struct WriteContext {
     /// The mode in which it locks a table whose rows it changes.
     pub(crate) row_lock: LockMode,
     pub(crate) target: WriteTarget,
+    /// The rows of a CREATE TABLE AS that workers can write.
+    pub(crate) remote: Option<Arc<RemoteRows>>,
 }
 
 impl WriteContext {

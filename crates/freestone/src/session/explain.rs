@@ -113,7 +113,8 @@ impl Session {
             Explained::Query | Explained::Write => (None, target),
         };
         let began = Instant::now();
-        self.write_as(Writing { plans: Some(kept), is_once, target }, move |transaction, context| match &definition {
+        let writing = Writing { plans: Some(kept), is_once, target, ..Writing::default() };
+        self.write_as(writing, move |transaction, context| match &definition {
             Some(definition) => exec::define(transaction, context, definition, &parameters),
             None => exec::perform_write(transaction, context, &parameters),
         })

@@ -44,7 +44,7 @@ use crate::advise::{AdviseOptions, advice_batch};
 use crate::attached::{self, Attached, AttachedSnapshots};
 use crate::binding;
 use crate::catalog::{Planner, Scope};
-use crate::cluster::Distributed;
+use crate::cluster::{Distributed, RemoteRows};
 use crate::context::{
     self, Budget, CancelHandle, CancellableStream, Cancellation, Canceller, Failure, Outcome, Progress, Statements,
     panicked,
@@ -131,6 +131,8 @@ pub(crate) struct Writing {
     /// Whether the work cannot be repeated if it conflicts with another transaction.
     pub is_once: bool,
     pub target: WriteTarget,
+    /// The rows of a CREATE TABLE AS that workers can write.
+    pub remote: Option<Arc<RemoteRows>>,
 }
 
 #[derive(Clone)]
@@ -271,10 +273,11 @@ impl Session {
             Command::Define(definition) => {
                 // Tables that are read while they arrive can be read once.
                 let is_once = !parameters.tables.values().all(ArrowTable::is_in_memory);
+                let remote = Box::pin(self.remote_rows(&definition, target, &parameters)).await;
                 let work = move |transaction: &mut WriteTransaction, context: &WriteContext| {
                     exec::define(transaction, context, &definition, &parameters)
                 };
-                self.write_as(Writing { is_once, target, plans: None }, work).await
+                self.write_as(Writing { is_once, target, remote, plans: None }, work).await
             }
             Command::LockRows => {
                 let work = move |transaction: &mut WriteTransaction, context: &WriteContext| {
@@ -287,7 +290,7 @@ impl Session {
                 let work = move |transaction: &mut WriteTransaction, context: &WriteContext| {
                     exec::with_writes::perform(transaction, context, &parameters)
                 };
-                self.write_as(Writing { is_once, target, plans: None }, work).await
+                self.write_as(Writing { is_once, target, ..Writing::default() }, work).await
             }
             Command::Explain(explanation) => Box::pin(self.explain(explanation, target, &parameters)).await,
             Command::Prepare(prepare) => Box::pin(self.prepare_named(*prepare, parameters)).await,
@@ -693,7 +696,7 @@ impl Session {
         let work = move |transaction: &mut WriteTransaction, context: &WriteContext| {
             exec::perform_write(transaction, context, &parameters)
         };
-        self.write_as(Writing { is_once, target, plans: None }, work).await
+        self.write_as(Writing { is_once, target, ..Writing::default() }, work).await
     }
 
     /// Executes one statement; a query that takes whole columns of a native table gives them as they are stored.
@@ -1074,14 +1077,14 @@ impl Session {
     where
         F: Fn(&mut WriteTransaction, &WriteContext) -> Result<Outcome> + Send + 'static,
     {
-        self.write_as(Writing { target, is_once: true, plans: None }, work).await
+        self.write_as(Writing { target, is_once: true, ..Writing::default() }, work).await
     }
 
     pub(crate) async fn write_as<F>(&self, writing: Writing, work: F) -> Result<Outcome>
     where
         F: Fn(&mut WriteTransaction, &WriteContext) -> Result<Outcome> + Send + 'static,
     {
-        let Writing { plans, is_once, target } = writing;
+        let Writing { plans, is_once, target, remote } = writing;
         self.check_write_to(target)?;
         let cancellation = self.cancellation();
         // Dropping this future, as a caller does that gives up, stops the work.
@@ -1098,6 +1101,7 @@ impl Session {
             inference: Inference::default(),
             row_lock: LockMode::Shared,
             target,
+            remote,
         };
         let outcome = self.run_write(context, !is_once, work).await;
         if target == WriteTarget::TemporaryObjects {

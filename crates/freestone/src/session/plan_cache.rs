@@ -244,6 +244,11 @@ impl CachedPlan {
         CachedPlan { asked: is_plain.then(asked), ..self }
     }
 
+    /// How workers are asked the query, if they may be.
+    pub fn asked(&self) -> Option<&Asked> {
+        self.asked.as_deref()
+    }
+
     /// Whether workers may be asked the query.
     pub fn is_of_database(&self) -> bool {
         self.asked.is_some()

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::error::DataFusionError;
 use datafusion::execution::SendableRecordBatchStream;
+use freestone_sql::tree::StatementKind;
 use freestone_store::Snapshot;
 use freestone_store::column::compacted;
 use futures::StreamExt;
@@ -14,16 +15,19 @@ use parking_lot::Mutex;
 
 use super::{Session, parameters_of};
 use crate::access::{Access, Extension};
-use crate::cluster::stages::stages;
-use crate::cluster::{Task, TaskError, TaskRows, begin, fingerprint};
+use crate::cluster::stages::{stages, whole};
+use crate::cluster::{RemoteRows, RunState, Task, TaskError, TaskRows, begin, fingerprint, written};
 use crate::context::CancellableStream;
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::inputs::Inputs;
+use crate::memory::take_for_write;
 use crate::provider::{Claims, Piece, sources, with_sources};
 use crate::session::plan_cache::CachedPlan;
 use crate::settings;
+use crate::sql::parameters::Parameters;
 use crate::sql::statement::{Statement, parse_script};
+use crate::sql::temp_names::WriteTarget;
 
 /// How long a worker waits for a commit that the server has seen.
 const COMMIT_WAIT: Duration = Duration::from_secs(2);
@@ -108,7 +112,10 @@ impl Session {
             return Err(differs("its plan depends on more than the tables of the database"));
         }
         let plan = with_sources(kept.plan().clone(), |source| Some(source.attached(snapshot))).map_err(failed)?;
-        let found = stages(&plan).map_err(failed)?.into_iter().find(|stage| stage.number == task.stage);
+        let found = match &task.target {
+            Some(_) => whole(&plan).map_err(failed)?,
+            None => stages(&plan).map_err(failed)?.into_iter().find(|stage| stage.number == task.stage),
+        };
         let Some(stage) = found.filter(|stage| stage.divisible.contains(&task.scan)) else {
             return Err(differs("it has another plan there"));
         };
@@ -119,7 +126,35 @@ impl Session {
         let Some(source) = sources.get(task.scan) else { return Err(differs("it has other scans there")) };
         let (source, cancellation) = (source.of_pieces(task.pieces.clone(), Some(claims.clone())), self.cancellation());
         let rows = begin(&stage, (task.scan, source), kept.context(), &cancellation).map_err(failed)?;
-        Ok(Box::pin(CancellableStream::of_query(rows, cancellation)))
+        let rows: SendableRecordBatchStream = Box::pin(CancellableStream::of_query(rows, cancellation));
+        let Some(target) = &task.target else { return Ok(rows) };
+        let (database, pool) = (self.database(), &kept.context().runtime_env().memory_pool);
+        let taken = take_for_write(pool, database.division(), None).map_err(TaskError::Failed)?;
+        Ok(written(database.store().as_ref().clone(), target.clone(), (database.division().write, taken), rows))
+    }
+
+    /// How workers write the rows of a CREATE TABLE AS; `None` if this process does. What fails here fails again when this
+    /// process plans the statement, which reports it.
+    pub(super) async fn remote_rows(
+        &self,
+        definition: &StatementKind,
+        target: WriteTarget,
+        parameters: &Parameters,
+    ) -> Option<Arc<RemoteRows>> {
+        let workers = self.database().workers()?;
+        let StatementKind::CreateTable(create) = definition else { return None };
+        let query = create.query.as_ref().filter(|_| !create.with_no_data)?;
+        let is_plain = parameters.values.is_empty() && parameters.types.is_empty() && parameters.tables.is_empty();
+        if target != WriteTarget::Database || !is_plain || !self.database().store().is_shared() {
+            return None;
+        }
+        let snapshot = self.snapshot().ok().filter(|snapshot| !snapshot.has_own_changes())?;
+        let text = query.to_string();
+        let kept = Box::pin(self.planned_on(&snapshot, &text, &Parameters::of_text(&text))).await.ok()?;
+        let plan = with_sources(kept.plan().clone(), |source| Some(source.attached(&snapshot))).ok()?;
+        let cancellation = self.cancellation();
+        let of = RunState { context: kept.context(), snapshot: &snapshot, cancellation: &cancellation };
+        RemoteRows::of(&plan, kept.asked()?, workers, &of).ok()?.map(Arc::new)
     }
 }
 

@@ -8,6 +8,7 @@
 //! - Committing ([`commit`]): the leader of a group makes the object of the next sequence. If another process was first,
 //!   it reads what was committed, and the members of the group make their changes again, on that state. What locks decide
 //!   in one process, [`rebase`](super::rebase) decides here; keys are checked again ([`recheck`]).
+//! - Writing for others ([`elsewhere`]): a process gives numbers to those that make segments for its transaction.
 //! - Removing ([`vacuum`]): what the leases allow.
 //!
 //! Within a transaction, the newest state is the newest that this process knows: looking for a newer one costs a request,
@@ -15,6 +16,7 @@
 
 mod commit;
 mod earlier;
+mod elsewhere;
 mod keeper;
 mod recheck;
 mod vacuum;
@@ -30,6 +32,7 @@ use crate::log::shared::{Moment, SharedLog};
 use crate::media::objects::Objects;
 use crate::media::{Bucket, Medium};
 
+pub use self::elsewhere::{SegmentAppender, SegmentNumbers, SegmentTarget, WrittenSegment};
 pub(super) use self::keeper::Keeper;
 
 /// How long a database keeps what is not needed any more, unless its creator says otherwise.
