@@ -2,6 +2,7 @@
 
 use std::process::{Command, Output};
 use std::thread;
+use std::time::Duration;
 
 use freestone_mock_store::{Fault, KEY_ID, SECRET, Server};
 
@@ -28,7 +29,7 @@ fn rows(server: &Server, database: &str, sql: &str) -> Vec<String> {
 fn failure(server: &Server, arguments: &[&str], environment: &[(&str, &str)]) -> String {
     let output = run(server, arguments, environment);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success(), "{arguments:?}: {text}");
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {text}");
     assert!(!text.contains(SECRET), "{text}");
     text
 }
@@ -107,6 +108,54 @@ fn errors_say_what_to_do_and_no_secret() {
     server.plan(Fault::Redirect("http://localhost:1/".to_owned()), "", "/data", 0, 100);
     let error = failure(&server, &["s3://data/db", query[0], query[1]], &[]);
     assert!(error.contains("another host"), "{error}");
+}
+
+#[test]
+fn what_a_store_refuses_is_one_line_that_names_the_place() {
+    let server = Server::start().expect("a store");
+    server.create_bucket("data");
+    rows(&server, "s3://data/db", "CREATE TABLE t (a BIGINT)");
+    let token = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(token.path(), "0123456789-0123456789").expect("written");
+    let token = token.path().to_str().expect("UTF-8");
+    let programs: [&[&str]; 3] = [
+        &["s3://data/db", "-c", "SELECT * FROM t"],
+        &["serve", "s3://data/db", "--no-auth", "--listen", "127.0.0.1:0"],
+        &["worker", "--store", "s3://data/db", "--token-file", token, "--listen", "127.0.0.1:0"],
+    ];
+    let wrong_region = "AuthorizationHeaderMalformed: the region 'us-east-1' is wrong; expecting 'eu-west-1'";
+    for (fault, part) in [
+        (Fault::Status(400, "ExpiredToken"), "the credentials have expired; renew them"),
+        (Fault::Status(400, wrong_region), "the bucket is in another region; set AWS_REGION to that"),
+        (Fault::Status(403, "AccessDenied"), "the store denies it; check the rights of the credentials"),
+    ] {
+        for arguments in programs {
+            server.plan(fault.clone(), "", "/data", 0, 1000);
+            let error = failure(&server, arguments, &[]);
+            let line = error.lines().find(|line| line.starts_with("error: ")).unwrap_or_default();
+            assert!(line.contains("s3://data/db") && line.contains(part), "{arguments:?}: {error}");
+            server.forget_plans();
+        }
+    }
+    server.put("data", "newer/FREESTONE", br#"{ "format": 99, "other": true }"#.to_vec());
+    let error = failure(&server, &["s3://newer-bucket/db", "-c", "SELECT 1"], &[]);
+    assert!(error.contains("there is no such bucket"), "{error}");
+    let error = failure(&server, &["s3://data/newer", "-c", "SELECT 1"], &[]);
+    assert!(error.contains("format version 99") && error.contains("newer program"), "{error}");
+}
+
+#[test]
+fn slow_answers_are_waited_for_and_plans_have_no_secret() {
+    let server = Server::start().expect("a store");
+    server.create_bucket("data");
+    rows(&server, "s3://data/db", "CREATE TABLE t AS SELECT a FROM range(50000) AS r(a)");
+    server.plan(Fault::Slow(Duration::from_millis(400)), "GET", "/data/db/", 0, 4);
+    assert_eq!(rows(&server, "s3://data/db", "SELECT count(*), sum(a) FROM t WHERE a >= 0"), ["50000,1249975000"]);
+    assert!(server.is_done());
+    for explain in ["EXPLAIN", "EXPLAIN VERBOSE", "EXPLAIN ANALYZE"] {
+        let plan = rows(&server, "s3://data/db", &format!("{explain} SELECT sum(a) FROM t WHERE a > 7")).join("\n");
+        assert!(!plan.contains(SECRET) && !plan.contains(KEY_ID), "{plan}");
+    }
 }
 
 #[test]
