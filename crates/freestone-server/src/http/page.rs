@@ -151,6 +151,8 @@ mod tests {
             assert_eq!(get(path, &HeaderMap::new()).0, 404, "{path}");
         }
         assert!(answer(&Method::DELETE, "/", &HeaderMap::new()).is_err());
+        let (status, licences) = get("/LICENSES.txt", &HeaderMap::new());
+        assert_eq!((status, licences[header::CONTENT_TYPE].as_bytes()), (200, b"text/plain; charset=utf-8".as_slice()));
     }
 
     /// What a browser loads at its first visit, and what the program carries, in bytes.
