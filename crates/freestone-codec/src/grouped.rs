@@ -17,10 +17,10 @@ const ROWS_MIN: usize = 32;
 /// The sums of one group side by side.
 const LANES: usize = 4;
 
-/// Adds each value to the sum of its row's group. Sums wrap around.
+/// Adds each value to the sum of its row's group. Sums wrap around. Rows of a group behind the last one are left out.
 ///
 /// # Panics
-/// A group has no sum, or the number of values is not that of the groups.
+/// A greater group has no sum either, or the number of values is not that of the groups.
 pub fn add_by_group(values: &[i64], groups: &[u32], sums: &mut [i64]) {
     assert_eq!(values.len(), groups.len());
     match few_groups(groups, sums.len()) {
@@ -33,24 +33,28 @@ pub fn add_by_group(values: &[i64], groups: &[u32], sums: &mut [i64]) {
     }
 }
 
-/// Adds the number of rows of each group to its count.
+/// Adds the number of rows of each group to its count. Rows of a group behind the last one are left out.
 ///
 /// # Panics
-/// A group has no count.
+/// A greater group has no count either.
 pub fn count_by_group<T: From<u32> + AddAssign>(groups: &[u32], counts: &mut [T]) {
     match few_groups(groups, counts.len()) {
         Some(present) => each_bit(present, |group| counts[group as usize] += count_of(groups, group).into()),
-        None => groups.iter().for_each(|group| counts[*group as usize] += 1.into()),
+        None => groups.iter().for_each(|group| match counts.get_mut(*group as usize) {
+            Some(count) => *count += 1.into(),
+            None => assert!(*group as usize == counts.len(), "group {group} of {}", counts.len()),
+        }),
     }
 }
 
 /// The groups of some rows as bits, if they are few.
 fn few_groups(groups: &[u32], total: usize) -> Option<u64> {
-    if total > NUMBERED || groups.len() < ROWS_MIN {
+    if total >= NUMBERED || groups.len() < ROWS_MIN {
         return None;
     }
     let (present, greatest) = present_groups(groups);
-    assert!((greatest as usize) < total, "group {greatest} of {total}");
+    assert!(greatest as usize <= total, "group {greatest} of {total}");
+    let present = present & !(1 << total);
     (present.count_ones() <= FEW).then_some(present)
 }
 
@@ -62,7 +66,7 @@ fn each_bit(mut bits: u64, mut f: impl FnMut(u32)) {
 }
 
 fn add_in_lanes(values: &[i64], groups: &[u32], sums: &mut [i64]) {
-    let mut lanes = vec![0i64; sums.len() * LANES];
+    let mut lanes = vec![0i64; (sums.len() + 1) * LANES];
     let (by_lanes, last) = values.as_chunks::<LANES>();
     let (groups_by_lanes, last_groups) = groups.as_chunks::<LANES>();
     let mut add = |lane: usize, group: u32, value: i64| {
@@ -117,12 +121,13 @@ mod tests {
     fn sums_and_counts_are_those_of_a_loop() {
         for total in [1usize, 3, 8, 9, 64, 65, 600] {
             for rows in [0usize, 1, 5, 31, 32, 100, 2049] {
-                for different in [1, 2, 7, 8, 9, total] {
-                    let groups: Vec<u32> = (0..rows).map(|row| (row * 7 % different.min(total)) as u32).collect();
+                for different in [1, 2, 7, 8, 9, total, total + 1] {
+                    let groups: Vec<u32> = (0..rows).map(|row| (row * 7 % different.min(total + 1)) as u32).collect();
                     let values: Vec<i64> = (0..rows).map(|row| (row as i64 - 50).wrapping_mul(i64::MAX / 3)).collect();
                     let (mut sums, mut counts) = (vec![5i64; total], vec![2u64; total]);
                     let (mut expected, mut rows_of) = (sums.clone(), counts.clone());
-                    for (value, group) in values.iter().zip(&groups) {
+                    let rows_left = values.iter().zip(&groups).filter(|(_, group)| (**group as usize) < total);
+                    for (value, group) in rows_left {
                         expected[*group as usize] = expected[*group as usize].wrapping_add(*value);
                         rows_of[*group as usize] += 1;
                     }
@@ -135,8 +140,8 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "group 64 of 64")]
+    #[should_panic(expected = "group 64 of 63")]
     fn a_group_without_a_sum_is_refused() {
-        add_by_group(&[1; 40], &[64; 40], &mut [0; 64]);
+        add_by_group(&[1; 40], &[64; 40], &mut [0; 63]);
     }
 }

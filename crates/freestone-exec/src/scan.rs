@@ -193,7 +193,13 @@ impl Sink for Rows<'_, '_> {
         false
     }
 
-    fn take_rows(&mut self, ordinal: usize, columns: &mut [ColumnBuffer], rows: usize) -> stored::Result<()> {
+    fn take_rows(
+        &mut self,
+        ordinal: usize,
+        columns: &mut [ColumnBuffer],
+        rows: usize,
+        _: Option<&[u64]>,
+    ) -> stored::Result<()> {
         let projection = &self.request.projection;
         let vectors = projection.iter().zip(columns).map(|(column, buffer)| self.vector(ordinal, *column, buffer));
         let columns = vectors.collect::<stored::Result<Vec<_>>>()?;

@@ -413,7 +413,13 @@ impl Sink for Zones {
         true
     }
 
-    fn take_rows(&mut self, _: usize, _: &mut [ColumnBuffer], rows: usize) -> Result<(), StoreError> {
+    fn take_rows(
+        &mut self,
+        _: usize,
+        _: &mut [ColumnBuffer],
+        rows: usize,
+        _: Option<&[u64]>,
+    ) -> Result<(), StoreError> {
         self.0 += rows;
         Ok(())
     }

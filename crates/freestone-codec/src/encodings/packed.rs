@@ -56,6 +56,9 @@ impl Test<'_> {
 /// Fewer positions than this in a vector are extracted separately instead of unpacking the vector.
 const GATHER_MIN: usize = 24;
 
+/// So many positions are stepped over where they are in the same vector.
+const STEP: usize = 16;
+
 /// Calls `each(vector, positions within it)` for ascending positions.
 pub(crate) fn by_vector<E>(
     mut positions: &[u32],
@@ -63,7 +66,12 @@ pub(crate) fn by_vector<E>(
 ) -> Result<(), E> {
     while let Some(first) = positions.first() {
         let v = *first as usize / VECTOR;
-        let n = positions.iter().take_while(|p| **p as usize / VECTOR == v).count();
+        let is_here = |p: &u32| *p as usize / VECTOR == v;
+        let mut n = 1;
+        while positions.get(n + STEP).is_some_and(is_here) {
+            n += STEP;
+        }
+        n += positions[n..].iter().take_while(|p| is_here(p)).count();
         each(v, &positions[..n])?;
         positions = &positions[n..];
     }

@@ -168,7 +168,9 @@ impl Cursor {
         for (granule, pruning) in Granule::of(&segment, morsel).zip(pruning) {
             self.admit_to(granule.start, &mut reads, &mut pinned)?;
             let selection = self.select(&granule, pruning, &mut pinned, borrow(&mut sink))?;
-            let selected = Selected::of(&selection, granule.len);
+            let takes_all = sink.as_deref().is_some_and(Sink::takes_unselected);
+            let selected =
+                if takes_all { Selected::most(selection, granule.len) } else { Selected::of(&selection, granule.len) };
             let read = self.read_selected(&segment, &granule, &selected, &pinned, &waiting);
             waiting.push_back((granule, selected, read));
             // Rows are returned in order: rows after pages that are still being read wait together with these.
@@ -368,7 +370,10 @@ impl Cursor {
         }
         self.decode_selected(granule, pinned, selected, &mut buffers)?;
         self.output = buffers;
-        sink.take_rows(granule.ordinal, &mut self.output, selected.count)
+        match &selected.rows {
+            Chosen::Most(selection) => sink.take_rows(granule.ordinal, &mut self.output, granule.len, Some(selection)),
+            _ => sink.take_rows(granule.ordinal, &mut self.output, selected.count, None),
+        }
     }
 
     /// Decodes the selected rows of the projected columns.
@@ -491,7 +496,7 @@ impl Cursor {
         }
         let arrays = reading.finish(buffers).map_err(|e| self.granule_error(granule, e))?;
         let passed = filter.evaluate(&arrays, positions.count).map_err(StoreError::Filter)?;
-        match &positions.list {
+        match positions.list() {
             None => selection.iter_mut().zip(&passed).for_each(|(s, p)| *s &= p),
             Some(list) => {
                 for (at, row) in list.iter().enumerate() {
@@ -513,7 +518,7 @@ impl Cursor {
         self.output = output;
         if self.request.row_ids {
             let id = |row: usize| row_id(granule.ordinal, granule.start + row);
-            match &selected.list {
+            match selected.list() {
                 None => self.row_ids.extend((0..granule.len).map(id)),
                 Some(list) => self.row_ids.extend(list.iter().map(|row| id(*row as usize))),
             }
@@ -533,7 +538,7 @@ impl Cursor {
         pinned: &mut PinnedPages,
         buffers: &mut [ColumnBuffer],
     ) -> Result<()> {
-        ScanMetrics::add(&self.metrics.values_decoded, selected.count * columns.len());
+        ScanMetrics::add(&self.metrics.values_decoded, selected.decoded(granule) * columns.len());
         let run = granule.segment.pages_of(group, granule.start..granule.start + granule.len);
         let wanted: Vec<usize> = (run.first..=run.last).filter(|page| selected.any(granule, group, *page)).collect();
         self.pin_pages(granule.segment, group, &wanted, pinned)?;
@@ -617,28 +622,63 @@ fn read_type(data_type: &DataType) -> DataType {
     if matches!(data_type, DataType::Struct(_)) { DataType::Boolean } else { data_type.clone() }
 }
 
-/// The selected rows of a granule, as positions from the granule's start unless all rows are selected.
+/// The selected rows of a granule.
 struct Selected {
     count: usize,
-    list: Option<Vec<u32>>,
+    rows: Chosen,
 }
+
+/// Which rows of a granule are decoded.
+enum Chosen {
+    All,
+    /// All, of which some are not selected.
+    Most(Vec<u64>),
+    /// Those at these positions from the granule's start.
+    List(Vec<u32>),
+}
+
+/// Of so many rows, one may be decoded although it is not selected.
+const DECODED_PER_UNSELECTED: usize = 6;
 
 impl Selected {
     fn of(selection: &[u64], len: usize) -> Self {
         let count = bitmap::count(selection);
-        let list = (count < len).then(|| {
-            let mut list = Vec::with_capacity(count);
-            bitmap::positions(selection, 0, &mut list);
-            list
-        });
-        Selected { count, list }
+        if count == len {
+            return Selected { count, rows: Chosen::All };
+        }
+        let mut list = Vec::with_capacity(count);
+        bitmap::positions(selection, 0, &mut list);
+        Selected { count, rows: Chosen::List(list) }
+    }
+
+    /// The same, which decodes all rows if most are selected.
+    fn most(selection: Vec<u64>, len: usize) -> Self {
+        let count = bitmap::count(&selection);
+        let unselected = len - count;
+        if unselected == 0 || unselected * DECODED_PER_UNSELECTED > len {
+            return Selected::of(&selection, len);
+        }
+        Selected { count, rows: Chosen::Most(selection) }
+    }
+
+    /// The positions of the selected rows; `None` if all rows are decoded.
+    fn list(&self) -> Option<&[u32]> {
+        match &self.rows {
+            Chosen::All | Chosen::Most(_) => None,
+            Chosen::List(list) => Some(list),
+        }
+    }
+
+    /// The number of rows of the granule that are decoded.
+    fn decoded(&self, granule: &Granule<'_>) -> usize {
+        if matches!(self.rows, Chosen::Most(_)) { granule.len } else { self.count }
     }
 
     /// The selected rows on a page, as rows of the page. `buffer` stores positions.
     fn in_page<'b>(&self, granule: &Granule<'_>, group: usize, page: usize, buffer: &'b mut Vec<u32>) -> Rows<'b> {
         let (first, len) = overlap(granule, group, page);
         let page_start = granule.segment.page_rows(group, page).start;
-        let Some(list) = &self.list else {
+        let Some(list) = self.list() else {
             return Rows::Range { start: granule.start + first - page_start, len };
         };
         let from = list.partition_point(|row| (*row as usize) < first);
@@ -651,7 +691,7 @@ impl Selected {
     }
 
     fn any(&self, granule: &Granule<'_>, group: usize, page: usize) -> bool {
-        let Some(list) = &self.list else { return true };
+        let Some(list) = self.list() else { return true };
         let (first, len) = overlap(granule, group, page);
         let from = list.partition_point(|row| (*row as usize) < first);
         list.get(from).is_some_and(|row| (*row as usize) < first + len)

@@ -82,7 +82,7 @@ impl Sink for DistinctStrings {
         self.found.len() > FEW
     }
 
-    fn take_rows(&mut self, _: usize, columns: &mut [ColumnBuffer], rows: usize) -> Result<()> {
+    fn take_rows(&mut self, _: usize, columns: &mut [ColumnBuffer], rows: usize, _: Option<&[u64]>) -> Result<()> {
         let [ColumnBuffer { decoded: Decoded::Views(views), .. }] = columns else { return Ok(()) };
         // Adjacent strings are often equal, and a short string is equal to its view.
         let (mut last, mut short) = (None, HashSet::new());

@@ -13,10 +13,23 @@ pub trait Sink {
     /// Whether it would take such a zone, so that its pages need not be read.
     fn would_take(&self, segment: &Segment, zone: usize, rows: usize) -> bool;
 
-    /// Takes rows of the segment at position `ordinal` of the table. The columns are the request's projection, decoded
-    /// as described at [`ColumnBuffer::stored`], and may be taken out of their buffers.
+    /// Whether it takes all rows of a granule with a selection, where most are selected: decoding them all is then
+    /// cheaper than picking those.
+    fn takes_unselected(&self) -> bool {
+        false
+    }
+
+    /// Takes `rows` rows of the segment at position `ordinal` of the table. The columns are the request's projection,
+    /// decoded as described at [`ColumnBuffer::stored`], and may be taken out of their buffers. With a selection, which is
+    /// only given if [`Sink::takes_unselected`], rows whose bit is not set do not qualify.
     ///
     /// # Errors
     /// The error that ends the scan.
-    fn take_rows(&mut self, ordinal: usize, columns: &mut [ColumnBuffer], rows: usize) -> Result<()>;
+    fn take_rows(
+        &mut self,
+        ordinal: usize,
+        columns: &mut [ColumnBuffer],
+        rows: usize,
+        selection: Option<&[u64]>,
+    ) -> Result<()>;
 }

@@ -6,6 +6,7 @@ mod blocks;
 pub(crate) mod bytes;
 mod candidates;
 pub(crate) mod clustering;
+mod distinct;
 pub mod footer;
 mod hot;
 mod hot_keys;

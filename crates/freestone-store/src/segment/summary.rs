@@ -50,7 +50,7 @@ pub struct ColumnSummary {
     id: u32,
     /// Its group, by position.
     pub group: u32,
-    /// The number of distinct values, as in the footer.
+    /// About how many distinct values there are.
     pub distinct: u64,
     /// The bytes, as in the footer.
     pub bytes: u64,
@@ -71,7 +71,8 @@ impl SegmentSummary {
         let column = |at: usize| {
             let group = described.groups.iter().position(|group| group.columns.contains(&(at as u32)))?;
             let (of, zone) = (described.columns.get(at)?, footer.zones.get(at)?.joined());
-            Some(ColumnSummary { id: schema.id(at), group: group as u32, distinct: of.distinct, bytes: of.bytes, zone })
+            let distinct = footer.distinct(at);
+            Some(ColumnSummary { id: schema.id(at), group: group as u32, distinct, bytes: of.bytes, zone })
         };
         SegmentSummary {
             zone_rows: described.zone_rows,

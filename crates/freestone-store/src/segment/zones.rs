@@ -20,6 +20,8 @@ pub struct ZoneMap {
     pub bounds: Bounds,
     /// The minimum and maximum of all zones, for integers.
     range: Option<(i128, i128)>,
+    /// The sum of the lengths of the zones' ranges, for integers.
+    lengths: f64,
 }
 
 /// The bounds of all zones of a column, by kind.
@@ -85,6 +87,11 @@ pub enum Verdict {
     All,
 }
 
+/// The length of a range, which is 0 if it has one value.
+fn length(min: i128, max: i128) -> f64 {
+    max as f64 - min as f64
+}
+
 impl ZoneMap {
     /// The aggregates of `column` in zones of `zone_rows` rows.
     pub fn of(column: &ColumnData, zone_rows: usize) -> ZoneMap {
@@ -126,6 +133,7 @@ impl ZoneMap {
             (Some((low, high)), Some((min, max))) => Some((low.min(min), high.max(max))),
             (range, added) => range.or(added),
         };
+        self.lengths += added.lengths;
     }
 
     fn of_zones(column: &ColumnData, zones: impl Iterator<Item = Range<usize>> + Clone) -> ZoneMap {
@@ -163,14 +171,21 @@ impl ZoneMap {
 
     /// A zone map from the NULL count and bounds of each zone.
     pub fn new(nulls: Vec<u32>, bounds: Bounds) -> ZoneMap {
-        let range = match &bounds {
-            Bounds::Int(zones) => {
-                let ranges = zones.iter().flatten().map(|b| (b.min, b.max));
-                ranges.reduce(|(low, high), (min, max)| (low.min(min), high.max(max)))
-            }
-            Bounds::Bytes(_) => None,
+        let zones = match &bounds {
+            Bounds::Int(zones) => zones.as_slice(),
+            Bounds::Bytes(_) => &[],
         };
-        ZoneMap { nulls, bounds, range }
+        let ranges = zones.iter().flatten().map(|b| (b.min, b.max));
+        let range = ranges.clone().reduce(|(low, high), (min, max)| (low.min(min), high.max(max)));
+        let lengths = ranges.map(|(min, max)| length(min, max)).sum();
+        ZoneMap { nulls, bounds, range, lengths }
+    }
+
+    /// In how many zones' ranges a number of the column's range is, on average: at most 1 if the column is sorted, and nearly the
+    /// number of zones if its values come in any order. `None` for strings, and if there are only NULLs.
+    pub fn overlap(&self) -> Option<f64> {
+        let (min, max) = self.range?;
+        Some(if min == max { 0.0 } else { self.lengths / length(min, max) })
     }
 
     /// One zone with the rows of all.

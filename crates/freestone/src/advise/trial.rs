@@ -172,7 +172,13 @@ impl Sink for Counter {
         self.takes_zones
     }
 
-    fn take_rows(&mut self, _: usize, _: &mut [ColumnBuffer], rows: usize) -> Result<(), StoreError> {
+    fn take_rows(
+        &mut self,
+        _: usize,
+        _: &mut [ColumnBuffer],
+        rows: usize,
+        _: Option<&[u64]>,
+    ) -> Result<(), StoreError> {
         self.rows += rows;
         Ok(())
     }

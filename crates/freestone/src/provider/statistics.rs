@@ -140,7 +140,7 @@ impl SegmentColumn {
         let (zones, described) = (&segment.footer.zones[column], &segment.footer.description.columns[column]);
         Some(SegmentColumn {
             nulls: zones.nulls.iter().map(|nulls| u64::from(*nulls)).sum(),
-            distinct: described.distinct,
+            distinct: segment.footer.distinct(column),
             stored: described.bytes,
             ints: zones.range(),
         })
@@ -156,9 +156,6 @@ fn decoded_bytes(data_type: &DataType, rows: u64, stored: u64) -> u64 {
     }
 }
 
-/// The number of rows from which codecs estimate the number of distinct values of a segment.
-const SAMPLE_ROWS: u64 = 40_960;
-
 /// The number of distinct values of a column, from those of its segments.
 #[derive(Debug, Default)]
 struct Distinct {
@@ -170,8 +167,8 @@ struct Distinct {
 }
 
 impl Distinct {
-    fn add(&mut self, counted: u64, rows: u64, ints: Option<(i128, i128)>) {
-        let own = distinct_of_sample(counted, rows);
+    /// Adds a segment of `rows` rows with `own` values.
+    fn add(&mut self, own: u64, rows: u64, ints: Option<(i128, i128)>) {
         let is_behind = ints.is_some_and(|(low, _)| self.last.is_none_or(|last| last < low));
         let is_apart = is_behind || own >= rows / 10;
         self.is_apart = is_apart && (self.is_apart || self.sum == 0);
@@ -192,22 +189,6 @@ impl Distinct {
 /// The number of integers from `low` to `high`.
 fn span(low: i128, high: i128) -> f64 {
     high.saturating_sub(low) as f64 + 1.0
-}
-
-/// The number of distinct values among `rows` rows, of which a sample had `counted`. If D values are equally frequent,
-/// a sample of n rows is expected to have D · (1 − exp(−n / D)) of them.
-fn distinct_of_sample(counted: u64, rows: u64) -> u64 {
-    let (sample, seen) = (SAMPLE_ROWS as f64, counted as f64);
-    // The sample has all rows, or nearly all values.
-    if rows <= SAMPLE_ROWS || seen < 0.7 * sample || seen > sample {
-        return counted.min(rows);
-    }
-    let (mut low, mut high) = (seen, rows as f64);
-    for _ in 0..40 {
-        let middle = (low + high) / 2.0;
-        if middle * (1.0 - (-sample / middle).exp()) < seen { low = middle } else { high = middle }
-    }
-    high as u64
 }
 
 impl ColumnSummary {
@@ -287,30 +268,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_behind_a_sample_are_guessed() {
-        // Unique, from a million, few, all seen, and more than the sample has.
-        assert_eq!(distinct_of_sample(40_960, 1_000_000), 1_000_000);
-        assert!((900_000..1_050_000).contains(&distinct_of_sample(40_140, 4_000_000)));
-        assert_eq!(distinct_of_sample(25, 1_000_000), 25);
-        assert_eq!(distinct_of_sample(30_000, 30_000), 30_000);
-        assert_eq!(distinct_of_sample(54_000, 1_000_000), 54_000);
-    }
-
-    #[test]
     fn segments_share_their_values_or_do_not() {
         let estimate = |segments: &[(u64, u64, i128, i128)]| {
             let mut distinct = Distinct::default();
-            segments.iter().for_each(|(counted, rows, low, high)| distinct.add(*counted, *rows, Some((*low, *high))));
+            segments.iter().for_each(|(own, rows, low, high)| distinct.add(*own, *rows, Some((*low, *high))));
             let low = segments.iter().map(|s| s.2).min().unwrap_or(0);
             distinct.estimate(Some((low, segments.iter().map(|s| s.3).max().unwrap_or(0))))
         };
         let million = 1_000_000;
         // Consecutive keys; keys of a table of 50,000 rows; nations; and few values of ranges that do not overlap.
         assert_eq!(
-            estimate(&[(40_960, million, 1, million as i128), (40_960, million, 1_000_001, 2_000_000)]),
+            estimate(&[(million, million, 1, million as i128), (million, million, 1_000_001, 2_000_000)]),
             2 * million
         );
-        assert_eq!(estimate(&[(40_960, million, 1, 50_000), (40_960, million, 1, 50_000)]), 50_000);
+        assert_eq!(estimate(&[(million, million, 1, 50_000), (million, million, 1, 50_000)]), 50_000);
         assert_eq!(estimate(&[(25, million, 0, 24), (24, million, 0, 24)]), 25);
         assert_eq!(estimate(&[(9_000, million, 0, 99_999), (8_000, million, 100_000, 199_999)]), 17_000);
     }

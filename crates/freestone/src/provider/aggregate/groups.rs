@@ -87,18 +87,35 @@ impl Groups {
         self.keys.is_empty()
     }
 
-    /// The group of each row of a segment.
+    /// The group of each row of a segment, which replaces what `groups` has. Rows that are not selected have the number of
+    /// groups.
     ///
     /// # Errors
     ///
     /// A value is not among the numbered ones.
-    pub fn of_rows(&self, ordinal: usize, columns: &[ColumnBuffer], rows: usize) -> Result<Vec<u32>, String> {
-        let mut groups = vec![0u32; rows];
+    pub fn of_rows(
+        &self,
+        ordinal: usize,
+        columns: &[ColumnBuffer],
+        (rows, selection): (usize, Option<&[u64]>),
+        groups: &mut Vec<u32>,
+    ) -> Result<(), String> {
+        groups.clear();
+        groups.resize(rows, 0);
         for key in &self.keys {
             let column = columns.get(key.place).ok_or("a key is not among the columns")?;
-            key.add_numbers(ordinal, column, &mut groups)?;
+            key.add_numbers(ordinal, column, groups)?;
         }
-        Ok(groups)
+        for (word, bits) in selection.unwrap_or_default().iter().enumerate() {
+            let mut left = !bits;
+            while left != 0 {
+                if let Some(group) = groups.get_mut(word * 64 + left.trailing_zeros() as usize) {
+                    *group = self.count() as u32;
+                }
+                left &= left - 1;
+            }
+        }
+        Ok(())
     }
 
     /// The group of a whole zone in which each key has only one value.
@@ -142,6 +159,13 @@ fn texts(table: &Arc<Table>, column: usize) -> Option<(Numbering, usize)> {
     Some((Numbering::Strings { texts, numbers, by_segment }, values))
 }
 
+/// The numbers of the codes of one byte, of which those behind the last one are `null`; `None` if there are more.
+fn padded(numbers: &[u32], null: u32) -> Option<[u32; 256]> {
+    let mut padded = [null; 256];
+    padded.get_mut(..numbers.len())?.copy_from_slice(numbers);
+    Some(padded)
+}
+
 impl Key {
     fn add_numbers(&self, ordinal: usize, column: &ColumnBuffer, groups: &mut [u32]) -> Result<(), String> {
         let (stride, null) = (self.stride as u32, self.values as u32);
@@ -159,8 +183,18 @@ impl Key {
             (Numbering::Strings { by_segment, .. }, Decoded::Codes(codes)) => {
                 let numbers = by_segment.get(ordinal).and_then(Option::as_ref);
                 let numbers = numbers.ok_or("a dictionary that was not planned for")?;
-                let number = |code: u32| numbers.get(code as usize).copied().unwrap_or(null);
-                groups.iter_mut().zip(codes).for_each(|(group, code)| add(group, number(*code)));
+                has_unknown = codes.iter().fold(0, |greatest, code| greatest.max(*code)) as usize >= numbers.len();
+                match padded(numbers, null) {
+                    // An array that has an element for each byte is read without a look at its length.
+                    Some(numbers) if !has_unknown => {
+                        let numbers = numbers.map(|number| number * stride);
+                        groups.iter_mut().zip(codes).for_each(|(group, code)| *group += numbers[*code as u8 as usize]);
+                    }
+                    _ => {
+                        let number = |code: u32| numbers.get(code as usize).copied().unwrap_or(null);
+                        groups.iter_mut().zip(codes).for_each(|(group, code)| *group += number(*code) * stride);
+                    }
+                }
             }
             (Numbering::Strings { numbers, .. }, Decoded::Views(views)) => {
                 let mut last = None;

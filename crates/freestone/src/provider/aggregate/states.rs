@@ -22,11 +22,14 @@ pub struct States {
     aggregation: Arc<Aggregation>,
     /// The number of rows, by group.
     rows: Vec<u64>,
+    /// The group of each row of a granule.
+    groups: Vec<u32>,
     /// The states of the values.
     values: Vec<ValueState>,
 }
 
-/// The state of one value by group. Arrays that are not needed are empty.
+/// The state of one value by group, and of the rows that are not selected behind the last group. Arrays that are not needed
+/// are empty.
 #[derive(Default)]
 struct ValueState {
     /// The number of rows that are not NULL, by group; empty if it equals the number of rows.
@@ -84,12 +87,12 @@ pub fn state_bytes(aggregation: &Aggregation) -> usize {
     let of_value = |value: &Value| {
         8 * usize::from(value.is_nullable) + 24 * usize::from(value.sums) + 16 * usize::from(value.extremes)
     };
-    aggregation.groups.count() * (8 + aggregation.values.iter().map(of_value).sum::<usize>())
+    (aggregation.groups.count() + 1) * (8 + aggregation.values.iter().map(of_value).sum::<usize>())
 }
 
 impl States {
     pub fn new(aggregation: Arc<Aggregation>) -> Self {
-        let groups = aggregation.groups.count();
+        let groups = aggregation.groups.count() + 1;
         let of_value = |value: &Value| ValueState {
             counts: vec![0; if value.is_nullable { groups } else { 0 }],
             sums: Sums { narrow: vec![0; if value.sums { groups } else { 0 }], ..Sums::default() },
@@ -97,13 +100,14 @@ impl States {
             greatest: vec![i64::MIN; if value.extremes { groups } else { 0 }],
         };
         let values = aggregation.values.iter().map(of_value).collect();
-        States { rows: vec![0; groups], values, aggregation }
+        States { rows: vec![0; groups], groups: vec![], values, aggregation }
     }
 
     /// The groups with rows. The single group of an aggregation without keys always exists.
     pub fn groups(&self) -> Vec<usize> {
-        let all = self.aggregation.groups.is_one();
-        (0..self.rows.len()).filter(|group| all || self.rows[*group] > 0).collect()
+        let groups = &self.aggregation.groups;
+        let all = groups.is_one();
+        (0..groups.count()).filter(|group| all || self.rows[*group] > 0).collect()
     }
 
     /// The keys and states of some groups, as the columns of a partial aggregation.
@@ -193,7 +197,17 @@ impl Sink for States {
         self.of_zone(segment, zone, rows).is_some()
     }
 
-    fn take_rows(&mut self, ordinal: usize, columns: &mut [ColumnBuffer], rows: usize) -> Result<(), StoreError> {
+    fn takes_unselected(&self) -> bool {
+        !self.aggregation.groups.is_one()
+    }
+
+    fn take_rows(
+        &mut self,
+        ordinal: usize,
+        columns: &mut [ColumnBuffer],
+        rows: usize,
+        selection: Option<&[u64]>,
+    ) -> Result<(), StoreError> {
         let aggregation = self.aggregation.clone();
         // Granules are small enough for the 64-bit sums, whatever the scan passes.
         debug_assert!(rows <= GRANULE_ROWS);
@@ -204,13 +218,20 @@ impl Sink for States {
             }
             return Ok(());
         }
-        let groups = aggregation.groups.of_rows(ordinal, columns, rows).map_err(StoreError::Invalid)?;
-        count_by_group(&groups, &mut self.rows);
-        for (value, state) in aggregation.values.iter().zip(&mut self.values) {
-            state.take_grouped(value, columns, &groups).map_err(StoreError::Invalid)?;
+        let States { groups, rows: counts, values, .. } = self;
+        let selected = (rows, selection);
+        aggregation.groups.of_rows(ordinal, columns, selected, groups).map_err(StoreError::Invalid)?;
+        count_by_group(groups, without_unselected(counts));
+        for (value, state) in aggregation.values.iter().zip(values) {
+            state.take_grouped(value, columns, groups).map_err(StoreError::Invalid)?;
         }
         Ok(())
     }
+}
+
+/// The states of the groups, without that of rows that are not selected, which may be left out.
+fn without_unselected<T>(states: &mut [T]) -> &mut [T] {
+    states.split_last_mut().map_or(&mut [], |(_, groups)| groups)
 }
 
 /// The aggregates of a zone for a value.
@@ -281,7 +302,7 @@ impl ValueState {
         let valid = valid_rows(value, columns, groups.len());
         if !self.counts.is_empty() {
             match &valid {
-                None => count_by_group(groups, &mut self.counts),
+                None => count_by_group(groups, without_unselected(&mut self.counts)),
                 Some(valid) => groups.iter().enumerate().for_each(|(row, group)| {
                     self.counts[*group as usize] += valid[row / 64] >> (row % 64) & 1;
                 }),
@@ -295,7 +316,7 @@ impl ValueState {
             && has_lanes(self.sums.narrow.len(), groups.len())
             && self.sums.prepare(groups.len(), value.magnitude)
         {
-            add_by_group(values, groups, &mut self.sums.narrow);
+            add_by_group(values, groups, without_unselected(&mut self.sums.narrow));
             return Ok(());
         }
         self.take_each(value, &values, groups.len(), valid.as_deref(), |row| groups[row] as usize);
