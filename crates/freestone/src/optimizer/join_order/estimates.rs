@@ -71,8 +71,9 @@ impl Estimates {
     pub fn share(&self, graph: &Graph, a: Set, b: Set) -> f64 {
         // The combinations of keys, by the relations of the keys.
         let mut pairs: Vec<((usize, usize), f64)> = vec![];
-        for class in graph.classes_between(a, b) {
-            let (left, right) = (self.fewest(graph, class, a), self.fewest(graph, class, b));
+        let classes: Vec<usize> = graph.classes_between(a, b).collect();
+        for class in &classes {
+            let (left, right) = (self.fewest(graph, *class, &classes, a), self.fewest(graph, *class, &classes, b));
             let (Some((of_left, left)), Some((of_right, right))) = (left, right) else { continue };
             match pairs.iter_mut().find(|(pair, _)| *pair == (of_left, of_right)) {
                 Some((_, combinations)) => {
@@ -86,11 +87,16 @@ impl Estimates {
         by_keys * FILTER_SHARE.powi(graph.filters_between(a, b).count() as i32)
     }
 
-    /// The key of a class among some relations that has the fewest values: its relation, and their number.
-    fn fewest(&self, graph: &Graph, class: usize, set: Set) -> Option<(usize, f64)> {
+    /// The key of a class among some relations: its relation, and the number of its values. A relation with keys of most of these
+    /// classes comes first, because it has the combinations of their values, and then the one with the fewest values.
+    fn fewest(&self, graph: &Graph, class: usize, classes: &[usize], set: Set) -> Option<(usize, f64)> {
+        let has =
+            |relation: usize, class: usize| graph.keys.iter().any(|key| key.relation == relation && key.class == class);
+        let combined = |relation: usize| classes.iter().filter(|class| has(relation, **class)).count();
         let keys = graph.keys.iter().zip(&self.distinct);
         let own = keys.filter(|(key, _)| key.class == class && set >> key.relation & 1 == 1);
-        own.map(|(key, distinct)| (key.relation, *distinct)).min_by(|(_, a), (_, b)| a.total_cmp(b))
+        let own = own.map(|(key, distinct)| (key.relation, *distinct));
+        own.min_by(|(a, of_a), (b, of_b)| combined(*b).cmp(&combined(*a)).then(of_a.total_cmp(of_b)))
     }
 }
 

@@ -27,6 +27,7 @@ mod pruning;
 mod reader;
 mod rejects;
 mod scan;
+mod selectivity;
 mod set;
 mod sniff;
 mod source;

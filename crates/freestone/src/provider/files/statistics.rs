@@ -2,20 +2,15 @@
 //! so no rule may use them as values.
 
 use datafusion::arrow::array::ArrayRef;
-use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 use datafusion::error::Result;
-use datafusion::physical_expr::intervals::utils::check_support;
-use datafusion::physical_expr::{AnalysisContext, analyze, conjunction};
 
 use super::bounds::{Bounds, End};
 use super::filters::Filters;
+use super::selectivity::share;
 use super::set::{ColumnSource, Contents, FileSet};
 use crate::ingest::ParquetFile;
-
-/// The assumed selectivity of a filter without statistics.
-const UNKNOWN_SHARE: f64 = 0.2;
 
 /// Statistics of the output columns `projection` under filters.
 pub(super) fn statistics(set: &FileSet, filters: &Filters, projection: &[usize]) -> Result<Statistics> {
@@ -30,7 +25,7 @@ pub(super) fn statistics(set: &FileSet, filters: &Filters, projection: &[usize])
         }
     };
     let all: Vec<ColumnStatistics> = (0..set.schema.fields().len()).map(column).collect();
-    let share = share(&set.schema, &all, filters);
+    let share = share(set, &all, &filters.own);
     let num_rows = match rows {
         Precision::Absent => Precision::Absent,
         rows if filters.is_empty() => rows,
@@ -112,7 +107,13 @@ const FEW_BYTES: i64 = 4096;
 
 /// About how many values a column of Parquet files has at most, if each row group has a small dictionary of them.
 pub(super) fn few_values(set: &FileSet, column: usize) -> Option<usize> {
-    let mut most = 1;
+    // A value takes at least a byte or two, compressed.
+    dictionary_bytes(set, column).map(|bytes| bytes / 2)
+}
+
+/// The compressed bytes of the largest dictionary of a column of Parquet files, if each row group has a small one.
+pub(super) fn dictionary_bytes(set: &FileSet, column: usize) -> Option<usize> {
+    let mut most = 2;
     for file in &set.files {
         let (Contents::Parquet(parquet), ColumnSource::Stored(place)) = (&file.contents, &file.columns[column]) else {
             return None;
@@ -121,8 +122,7 @@ pub(super) fn few_values(set: &FileSet, column: usize) -> Option<usize> {
         for group in parquet.metadata().metadata().row_groups() {
             let chunk = group.column(leaf);
             let bytes = chunk.data_page_offset().checked_sub(chunk.dictionary_page_offset()?)?;
-            // A value takes at least a byte or two, compressed.
-            most = most.max(usize::try_from(bytes).ok().filter(|_| bytes <= FEW_BYTES)? / 2);
+            most = most.max(usize::try_from(bytes).ok().filter(|_| bytes <= FEW_BYTES)?);
         }
     }
     Some(most)
@@ -165,19 +165,4 @@ fn merge_all(
         }
         _ => false,
     })
-}
-
-/// The estimated share of rows that satisfy the filters.
-fn share(schema: &SchemaRef, columns: &[ColumnStatistics], filters: &Filters) -> f64 {
-    let (known, unknown): (Vec<_>, Vec<_>) =
-        filters.own.iter().cloned().partition(|filter| check_support(filter, schema));
-    let mut share = UNKNOWN_SHARE.powi(i32::try_from(unknown.len()).unwrap_or(i32::MAX));
-    if !known.is_empty() {
-        let of_known = AnalysisContext::try_from_statistics(schema, columns)
-            .and_then(|context| analyze(&conjunction(known), context, schema))
-            .ok()
-            .and_then(|context| context.selectivity);
-        share *= of_known.unwrap_or(UNKNOWN_SHARE);
-    }
-    share.clamp(0.0, 1.0)
 }
