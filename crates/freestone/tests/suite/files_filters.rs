@@ -41,6 +41,31 @@ const CONDITIONS: &[&str] = &[
     "i >= 0",
 ];
 
+/// Conditions with the least and the greatest number of rows that they are expected to leave of 20,000.
+const EXPECTED: &[(&str, usize, usize)] = &[
+    ("word <> 'even' AND part IN (1, 4) AND long NOT LIKE 'x%'", 1_000, 9_000),
+    ("word = 'even'", 4_000, 14_000),
+    ("word IS NULL", 1_000, 2_000),
+    ("word IS NOT NULL", 18_000, 19_000),
+    ("NOT word LIKE 'x%'", 15_000, 20_000),
+    ("long LIKE 'x%' OR word <> 'even'", 5_000, 16_000),
+    ("few IN (1, 2)", 4_000, 7_000),
+    ("few NOT IN (1, 2)", 12_000, 16_000),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_kind_of_condition_has_an_expected_share() {
+    let place = Place::new();
+    place.run(VALUES).await.expect("a table");
+    place.run("COPY t TO '@/expected.parquet' (FORMAT parquet)").await.expect("a file");
+    for (condition, least, most) in EXPECTED {
+        let plan = place.run(&format!("EXPLAIN SELECT i FROM '@/expected.parquet' WHERE {condition}")).await;
+        let plan = plan.expect(condition);
+        let rows = plan.split("rows: ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<usize>().ok());
+        assert!(rows.is_some_and(|rows| (*least..=*most).contains(&rows)), "{condition}: {plan}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn conditions_on_files_have_the_rows_of_tables() {
     let place = Place::new();

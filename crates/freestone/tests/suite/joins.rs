@@ -141,6 +141,32 @@ async fn keys_that_do_not_hold_keep_their_joins() {
     assert_eq!((joins(&session, inner).await, joins(&session, outer).await), (1, 1), "a key of two rows");
 }
 
+/// Of several keys, the relation that has most of them says how many combinations there are; and the keys of a table are counted
+/// although its sample has adjacent rows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_keys_are_expected_together() {
+    let database: Arc<Database> =
+        Database::in_memory(Options { threads: 2, ..Options::default() }).expect("memory is there");
+    let session = database.session();
+    for sql in [
+        "CREATE TABLE part AS SELECT v AS id, v % 7 AS kind FROM range(50000) AS t(v)",
+        "CREATE TABLE offer AS SELECT v // 4 AS part, (v * 7 + v // 4) % 1000 AS seller, v AS cost FROM range(200000) AS t(v)",
+        "CREATE TABLE seller AS SELECT v AS id FROM range(1000) AS t(v)",
+        "CREATE TABLE sale AS SELECT v % 200000 // 4 AS part, (v % 200000 * 7 + v % 200000 // 4) % 1000 AS seller, v AS n \
+         FROM range(400000) AS t(v)",
+    ] {
+        session.sql(sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+    let from = "FROM part, offer, seller, sale WHERE part.id = offer.part AND offer.part = sale.part AND \
+         seller.id = sale.seller AND offer.seller = sale.seller";
+    let rows = answer(&session, &format!("SELECT count(*), sum(n), sum(cost) {from}")).await;
+    assert!(rows.contains("400000"), "{rows}");
+    let plan = answer(&session, &format!("EXPLAIN SELECT n, cost, kind {from}")).await;
+    let expected = plan.split("Hash join").nth(1).and_then(|join| join.split("rows: ").nth(1));
+    let expected = expected.and_then(|rest| rest.split(' ').next()?.parse::<usize>().ok());
+    assert!(expected.is_some_and(|rows| (100_000..1_600_000).contains(&rows)), "{plan}");
+}
+
 /// The order of a FROM clause does not decide how relations are joined.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn joins_are_ordered_by_their_rows() {

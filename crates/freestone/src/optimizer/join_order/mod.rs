@@ -27,7 +27,7 @@ use graph::Graph;
 pub(super) struct JoinOrder;
 
 /// Another order must cost at most this share of the written one.
-const GAIN: f64 = 0.5;
+const GAIN: f64 = 0.85;
 
 impl PhysicalOptimizerRule for JoinOrder {
     fn name(&self) -> &str {
