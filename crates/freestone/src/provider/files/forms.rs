@@ -17,9 +17,9 @@ use freestone_exec::convert::form_of;
 use freestone_exec::vector::Form;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 
+use super::counts::few_values;
 use super::filters::is_comparison;
 use super::set::{ColumnSource, Contents, FileSet, SetFile};
-use super::statistics::few_values;
 use crate::expressions::dictionary::PerString;
 use crate::expressions::partial::is_dynamic;
 use crate::ingest::ParquetFile;

@@ -9,6 +9,7 @@ mod ahead;
 mod assembly;
 mod bounds;
 mod contents;
+mod counts;
 mod filters;
 mod forms;
 mod functions;

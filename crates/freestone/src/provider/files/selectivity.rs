@@ -13,8 +13,8 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::intervals::utils::check_support;
 use datafusion::physical_expr::{AnalysisContext, PhysicalExpr, analyze, conjunction};
 
+use super::counts::{dictionary_bytes, rows};
 use super::set::FileSet;
-use super::statistics::{dictionary_bytes, rows};
 use crate::provider::filter::int_key;
 
 /// The share of a condition of which nothing is known.

@@ -21,6 +21,7 @@ use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 
 use super::ahead::Ahead;
 use super::assembly::Assembly;
+use super::counts::{few_values, rows};
 use super::filters::Filters;
 use super::forms::executed;
 use super::morsels::{self, Cut, Queue};
@@ -29,7 +30,7 @@ use super::pruning::Pruning;
 use super::reader::Reader;
 use super::scan::{Counters, Scan};
 use super::set::FileSet;
-use super::statistics::{few_values, rows, statistics};
+use super::statistics::statistics;
 use super::stream::{FilesStream, ordered};
 use crate::expressions::physical::remap;
 use crate::provider::filter::int_key;
