@@ -159,7 +159,7 @@ fn unnest_makes_rows_before_groups_and_within_values() {
             "SELECT unnest(l, max_depth := 2) + 1 FROM n",
             "unnest(l, max_depth := 2): unnest with options makes several columns (write it alone among the items of SELECT, or in FROM)",
         ),
-        ("SELECT unnest(l, max_depth := 9) FROM n", "9: unnest goes at most 8 levels deep"),
+        ("SELECT unnest(l, max_depth := 9) FROM n", "9: unnest goes 1 to 8 levels deep"),
     ]);
     assert_eq!(headings("SELECT i FROM n, unnest(l, recursive := true) q (i)"), ["i"]);
     assert_eq!(headings("SELECT x, y FROM n, unnest(s, max_depth = 2)"), ["x", "y"]);

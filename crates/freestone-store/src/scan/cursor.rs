@@ -637,7 +637,7 @@ enum Chosen {
     List(Vec<u32>),
 }
 
-/// Of so many rows, one may be decoded although it is not selected.
+/// One of this number of rows may be decoded although it is not selected.
 const DECODED_PER_UNSELECTED: usize = 6;
 
 impl Selected {
