@@ -98,7 +98,7 @@ pub fn bind_type(written: &tree::Type, world: World) -> std::result::Result<SqlT
 }
 
 /// Whether a plan calls a volatile function.
-fn reads_anew(plan: &LogicalPlan) -> datafusion_common::Result<bool> {
+pub(crate) fn reads_anew(plan: &LogicalPlan) -> datafusion_common::Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         node.apply_expressions(|expression| {

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_common::tree_node::TreeNode;
 use datafusion_common::{JoinConstraint, JoinType, NullEquality, ScalarValue};
 use datafusion_expr::{Cast, Expr, Join, LogicalPlan, LogicalPlanBuilder};
 use freestone_sql::Span;
 use freestone_sql::tree::JoinKind;
 
-use crate::binder::Binder;
+use crate::binder::{Binder, reads_anew};
 use crate::error::{At, Result, unsupported};
 use crate::plans;
 use crate::tables::From;
@@ -17,7 +17,7 @@ use crate::tables::From;
 impl Binder<'_> {
     /// `a FULL JOIN b ON …`, where the condition has subqueries.
     pub fn full_join_by_subquery(&mut self, left: From, right: From, condition: Expr, span: Span) -> Result<From> {
-        if is_volatile(&left.plan) || is_volatile(&right.plan) || condition.is_volatile() {
+        if reads_anew(&left.plan).at(span)? || reads_anew(&right.plan).at(span)? || condition.is_volatile() {
             return Err(unsupported(span, "a FULL JOIN of values that differ per call, with a subquery in ON"));
         }
         let (kind, nulls) = (JoinType::RightAnti, NullEquality::NullEqualsNothing);
@@ -54,15 +54,4 @@ pub(crate) fn has_subquery(condition: &Expr) -> bool {
         Ok(matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_)))
     };
     condition.exists(is_subquery).unwrap_or(true)
-}
-
-/// Whether a plan calls a function whose results differ per call.
-fn is_volatile(plan: &LogicalPlan) -> bool {
-    let mut found = false;
-    // The closure does not fail.
-    let _ = plan.apply_with_subqueries(|node| {
-        found |= node.expressions().iter().any(Expr::is_volatile);
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    });
-    found
 }

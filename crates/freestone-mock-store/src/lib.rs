@@ -78,7 +78,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// Sends so many bytes after all others, and says for how long the sender waits.
+    /// Sends this number of bytes after all others, and says for how long the sender waits.
     fn wait(&mut self, bytes: usize) -> Duration {
         let now = Instant::now();
         self.free = self.free.max(now) + Duration::from_secs_f64(bytes as f64 / self.bytes_per_second as f64);

@@ -56,7 +56,7 @@ impl Test<'_> {
 /// Fewer positions than this in a vector are extracted separately instead of unpacking the vector.
 const GATHER_MIN: usize = 24;
 
-/// So many positions are stepped over where they are in the same vector.
+/// The positions that are stepped over together where all are in the same vector.
 const STEP: usize = 16;
 
 /// Calls `each(vector, positions within it)` for ascending positions.

@@ -102,16 +102,7 @@ impl SegmentEntry {
     pub(crate) fn of_hot(id: u64, hot: Arc<HotRows>) -> Self {
         assert!(id < POOL_SEGMENTS, "run {id} of hot rows has an id of a pool");
         let (rows, bytes) = (hot.rows(), hot.bytes());
-        SegmentEntry {
-            id,
-            rows,
-            bytes,
-            deleted: None,
-            hot: Some(hot),
-            blocks: None,
-            summary: None,
-            opened: Arc::default(),
-        }
+        SegmentEntry { hot: Some(hot), ..SegmentEntry::new(id, rows, bytes) }
     }
 
     /// Blocks in persistent memory.

@@ -123,7 +123,7 @@ pub(super) fn too_short(plan: &Arc<dyn ExecutionPlan>, asked: &Asked, of: &RunSt
     Ok((predicted < least).then(note))
 }
 
-/// The scan of a stage that so many workers divide, by its number, and its parts; `None` if they would gain nothing.
+/// The scan of a stage that this number of workers divide, by its number, and its parts; `None` if they would gain nothing.
 pub(super) fn division(stage: &Stage, workers: usize) -> Result<Option<(usize, FreestoneSource, Vec<Piece>)>> {
     let sources = sources(&stage.plan)?;
     let rows = |source: &FreestoneSource| source.table().rows();

@@ -12,8 +12,8 @@ use super::kinds::{INT, TEXT};
 use super::rows::{any_null, ints, invalid, reals, texts, too_large};
 use crate::times::arrays::{Intervals, finite, infinite, ticks};
 use crate::times::{
-    Call, INTERVAL, Interval, SECOND_NS, TIMESTAMP, finished, integers, interval_of, intervals, is_span, map, stored,
-    time_text,
+    Call, INTERVAL, Interval, SECOND_NS, TIMESTAMP, clock, finished, integers, interval_of, intervals, is_span, map,
+    stored, time_text,
 };
 
 const DAY_SECONDS: i64 = 86_400;
@@ -58,24 +58,15 @@ fn zoned_moved(call: &Call, sign: i64) -> Result<ArrayRef> {
             return Ok(None);
         }
         let text = times.value(row);
-        let zone = text.rfind(['+', '-']).unwrap_or(text.len());
-        let Some(ns) = clock_ns(&text[..zone]) else { return invalid(format!("'{text}' is no time with a zone")) };
+        let is_zone = |(_, zone): &(i64, &str)| zone.is_empty() || zone.starts_with(['+', '-']);
+        let Some((ns, zone)) = clock(text).filter(is_zone) else {
+            return invalid(format!("'{text}' is no time with a zone"));
+        };
         let by = interval_of(spans.value(row)).ns % (DAY_SECONDS * SECOND_NS) * sign;
         let ns = (ns + by).rem_euclid(DAY_SECONDS * SECOND_NS);
-        Ok(Some(format!("{}{}", time_text(ns as u64), &text[zone..])))
+        Ok(Some(time_text(ns as u64) + zone))
     });
     Ok(Arc::new(moved.collect::<Result<StringViewArray>>()?))
-}
-
-/// The nanoseconds since midnight of `10:00:00.5`.
-fn clock_ns(text: &str) -> Option<i64> {
-    let mut parts = text.splitn(3, ':');
-    let mut next = || parts.next();
-    let (hours, minutes, seconds) = (next()?, next()?, next().unwrap_or("0"));
-    let (seconds, fraction) = seconds.split_once('.').unwrap_or((seconds, ""));
-    let whole = |text: &str| text.parse::<i64>().ok();
-    let minutes = whole(hours)? * 60 + whole(minutes)?;
-    Some((minutes * 60 + whole(seconds)?) * SECOND_NS + whole(&format!("{fraction:0<9.9}"))?)
 }
 
 /// A function of an integral number of units.

@@ -54,6 +54,7 @@ pub(crate) use operators::stepped;
 pub(crate) use output::{in_zone_of_session, is_shown_as_stored, shown_schema};
 pub(crate) use parts::{Part, date_part, part_of_times, part_type, taken_by_parts, year_week};
 pub(crate) use rules::{TimeComparisons, TimeOperands, TimePlanner};
+pub(crate) use text::clock;
 pub(crate) use text::{parse, push_offset, time_text};
 pub use zone::Zone;
 pub(crate) use zone::missing as missing_zone;

@@ -130,8 +130,8 @@ fn before_christ(date: Civil, rest: &str) -> (Civil, &str) {
     }
 }
 
-/// Parses `H:MM[:SS[.fraction]]`, and returns the rest.
-fn clock(text: &str) -> Option<(i64, &str)> {
+/// Parses `H:MM[:SS[.fraction]]` as nanoseconds since midnight, and returns the rest.
+pub(crate) fn clock(text: &str) -> Option<(i64, &str)> {
     let number = |text: &str, most: i64| {
         let digits = text.bytes().take_while(u8::is_ascii_digit).count();
         let value = text[..digits].parse::<i64>().ok().filter(|value| (1..=2).contains(&digits) && *value <= most)?;
