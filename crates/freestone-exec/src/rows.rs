@@ -671,6 +671,19 @@ impl FrozenRows {
         self.row(row)[self.layout.places[index].at]
     }
 
+    /// A wide integer of a row.
+    pub fn wide(&self, row: usize, index: usize) -> i128 {
+        wide(self.row(row), self.layout.places[index].at) as i128
+    }
+
+    /// The bytes from `from` on that a text field of two rows shares.
+    pub fn shared_bytes(&self, a: u32, b: u32, index: usize, from: usize) -> usize {
+        let at = self.layout.places[index].at;
+        let (x, y) = (wide(self.row(a as usize), at), wide(self.row(b as usize), at));
+        let rest = |view| view_bytes(view, &self.buffers).get(from..).unwrap_or_default();
+        rest(&x).iter().zip(rest(&y)).take_while(|(x, y)| x == y).count()
+    }
+
     /// Whether the first `keys` fields of a row equal all fields of a row of `other`, whose layout has only these, with
     /// the same reserved words, `from` of them.
     #[inline]

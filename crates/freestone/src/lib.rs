@@ -73,6 +73,7 @@ mod sequences;
 mod session;
 mod settings;
 mod shared;
+mod small_batches;
 mod spilling;
 mod sql;
 mod table_functions;

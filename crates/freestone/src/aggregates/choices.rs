@@ -3,13 +3,14 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, DynComparator, ListArray, UInt32Array};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DynComparator, ListArray, Scalar, UInt32Array};
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
+use datafusion::arrow::compute::kernels::cmp;
 use datafusion::arrow::compute::{SortOptions, take};
 use datafusion::arrow::datatypes::{DataType, Field, Int64Type};
 use datafusion::error::Result;
 
-use super::collected::{Collected, Groups, Reduce};
+use super::collected::{Beats, Collected, Groups, Reduce};
 use crate::error::Error;
 use crate::exact::normal_form;
 
@@ -22,19 +23,41 @@ const COUNT_MAX: i64 = 1_000_000;
 
 pub(super) fn functions() -> Vec<Collected> {
     let takes = "a value, a value to compare, and how many are wanted";
-    let choice = |name, finish: fn(&Groups) -> Result<ArrayRef>, reduce: Reduce| Collected {
+    let choice = |name, finish: fn(&Groups) -> Result<ArrayRef>, reduce: Reduce, beats: Beats| Collected {
         reduce: Some(reduce),
+        beats: Some(beats),
         ..Collected::new(name, takes, arguments, chosen_type, finish)
     };
-    let several = |name, finish: fn(&Groups) -> Result<ArrayRef>, reduce: Reduce| Collected {
+    let several = |name, finish: fn(&Groups) -> Result<ArrayRef>, reduce: Reduce, beats: Beats| Collected {
         reduce: Some(reduce),
+        beats: Some(beats),
         ..Collected::new(name, "a value and how many are wanted", value_and_count, |types| list_of(&types[0]), finish)
     };
     vec![
-        choice("arg_max", |groups| choose(groups, true), |groups| Ok(best(groups, true)?.concat())),
-        choice("arg_min", |groups| choose(groups, false), |groups| Ok(best(groups, false)?.concat())),
-        several(GREATEST, |groups| several_of(groups, true), |groups| Ok(best(groups, true)?.concat())),
-        several(LEAST, |groups| several_of(groups, false), |groups| Ok(best(groups, false)?.concat())),
+        choice(
+            "arg_max",
+            |groups| choose(groups, true),
+            |groups| Ok(best(groups, true)?.concat()),
+            |rows, left, to| beats(rows, left, to, true),
+        ),
+        choice(
+            "arg_min",
+            |groups| choose(groups, false),
+            |groups| Ok(best(groups, false)?.concat()),
+            |rows, left, to| beats(rows, left, to, false),
+        ),
+        several(
+            GREATEST,
+            |groups| several_of(groups, true),
+            |groups| Ok(best(groups, true)?.concat()),
+            |rows, left, to| beats(rows, left, to, true),
+        ),
+        several(
+            LEAST,
+            |groups| several_of(groups, false),
+            |groups| Ok(best(groups, false)?.concat()),
+            |rows, left, to| beats(rows, left, to, false),
+        ),
     ]
 }
 
@@ -71,13 +94,13 @@ pub(super) fn comparator(column: &ArrayRef, descending: bool) -> Result<DynCompa
 
 /// The rows with the largest or smallest values of each group, best first. Equal values remain in the order of arrival.
 fn best(groups: &Groups, greatest: bool) -> Result<Vec<Vec<u32>>> {
-    let by = groups.columns.len() - if has_count(groups) { 2 } else { 1 };
+    let by = compared(groups.columns, groups.to);
     let compare = comparator(&groups.columns[by], greatest)?;
     groups
         .places(by + 1)
         .map(|mut places| {
             let Some(first) = places.first() else { return Ok(vec![]) };
-            let count = if has_count(groups) { wanted(groups, *first)? } else { 1 };
+            let count = if has_count(groups.columns, groups.to) { wanted(groups.columns, *first)? } else { 1 };
             if count == 1 {
                 let least = places.into_iter().reduce(|a, b| if compare(b, a) == Ordering::Less { b } else { a });
                 return Ok(least.into_iter().map(|place| place as u32).collect());
@@ -95,15 +118,32 @@ fn best(groups: &Groups, greatest: bool) -> Result<Vec<Vec<u32>>> {
 }
 
 /// Whether the last argument is the number of rows.
-fn has_count(groups: &Groups) -> bool {
-    matches!(groups.to, DataType::List(_)) && groups.columns.len() != 1 && {
-        let value = list_of(groups.columns[0].data_type());
-        *groups.to == value
-    }
+fn has_count(columns: &[ArrayRef], to: &DataType) -> bool {
+    matches!(to, DataType::List(_)) && columns.len() != 1 && *to == list_of(columns[0].data_type())
 }
 
-fn wanted(groups: &Groups, row: usize) -> Result<usize> {
-    let counts = groups.columns[groups.columns.len() - 1].as_primitive::<Int64Type>();
+/// The column that is compared.
+fn compared(columns: &[ArrayRef], to: &DataType) -> usize {
+    columns.len() - if has_count(columns, to) { 2 } else { 1 }
+}
+
+/// Which rows come before the last of those that are left, if these are as many as are wanted. Floats have zeros and NaNs that are
+/// equal to others.
+fn beats(rows: &[ArrayRef], left: &[ArrayRef], to: &DataType, greatest: bool) -> Result<Option<BooleanArray>> {
+    let by = compared(rows, to);
+    let of = rows[by].data_type();
+    let is_time = of.is_temporal() && !matches!(of, DataType::Interval(_));
+    let is_plain = of.is_integer() || is_time || of.is_decimal() || *of == DataType::Utf8View;
+    let count = left[by].len();
+    if !is_plain || count == 0 || has_count(left, to) && wanted(left, 0)? > count {
+        return Ok(None);
+    }
+    let last = Scalar::new(left[by].slice(count - 1, 1));
+    Ok(Some(if greatest { cmp::gt(&rows[by], &last) } else { cmp::lt(&rows[by], &last) }?))
+}
+
+fn wanted(columns: &[ArrayRef], row: usize) -> Result<usize> {
+    let counts = columns[columns.len() - 1].as_primitive::<Int64Type>();
     let count = if counts.is_valid(row) { counts.value(row) } else { 0 };
     if (1..=COUNT_MAX).contains(&count) {
         return Ok(count as usize);
@@ -112,7 +152,7 @@ fn wanted(groups: &Groups, row: usize) -> Result<usize> {
 }
 
 fn choose(groups: &Groups, greatest: bool) -> Result<ArrayRef> {
-    if has_count(groups) {
+    if has_count(groups.columns, groups.to) {
         return several_of(groups, greatest);
     }
     let places: UInt32Array = best(groups, greatest)?.into_iter().map(|places| places.first().copied()).collect();

@@ -5,7 +5,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, UInt32Array};
+use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array};
 use datafusion::arrow::compute;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::error::Result;
@@ -47,6 +47,9 @@ impl Groups<'_> {
 /// Returns the positions of the rows that have an effect.
 pub(super) type Reduce = fn(&Groups) -> Result<Vec<u32>>;
 
+/// Compares rows of one group, as columns of arguments, with those that have an effect.
+pub(super) type Beats = fn(rows: &[ArrayRef], left: &[ArrayRef], to: &DataType) -> Result<Option<BooleanArray>>;
+
 /// An aggregate as data.
 #[derive(Clone)]
 pub(super) struct Collected {
@@ -60,6 +63,8 @@ pub(super) struct Collected {
     pub finish: fn(&Groups) -> Result<ArrayRef>,
     /// Returns the rows that have an effect, if others need not be stored.
     pub reduce: Option<Reduce>,
+    /// Returns which rows may still have an effect beside those that were left by `reduce`; `None` if that is not known.
+    pub beats: Option<Beats>,
     pub within_group: bool,
     /// Whether its ORDER BY or WITHIN GROUP sorts in descending order.
     pub descending: bool,
@@ -75,8 +80,8 @@ impl Collected {
         finish: fn(&Groups) -> Result<ArrayRef>,
     ) -> Self {
         let signature = Signature::user_defined(Volatility::Immutable);
-        let (aliases, reduce, within_group, descending) = (vec![], None, false, false);
-        Collected { name, aliases, takes, coercion, result, finish, reduce, within_group, descending, signature }
+        let (aliases, reduce, beats, within_group, descending) = (vec![], None, None, false, false);
+        Collected { name, aliases, takes, coercion, result, finish, reduce, beats, within_group, descending, signature }
     }
 
     fn wrong<T>(&self, types: &[DataType]) -> Result<T> {
@@ -164,7 +169,7 @@ impl AggregateUDFImpl for Collected {
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         let (maker, rows) = (self.maker(&args), Rows::new(args.expr_fields));
-        Ok(Box::new(CollectedAccumulator { maker, rows, count: 0, reduced: 0 }))
+        Ok(Box::new(CollectedAccumulator { maker, rows, count: 0, reduced: 0, left: None }))
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
@@ -185,6 +190,9 @@ struct Maker {
 
 impl Finish for Maker {
     fn finish(&self, columns: &[ArrayRef], groups: Vec<u32>, count: usize) -> Result<ArrayRef> {
+        if count == 1 {
+            return (self.function.finish)(&self.groups(columns, &[0, groups.len()]));
+        }
         let (places, offsets) = by_group(&groups, count);
         let columns = taken(columns, places)?;
         (self.function.finish)(&self.groups(&columns, &offsets))
@@ -192,6 +200,9 @@ impl Finish for Maker {
 
     fn reduced(&self, columns: &[ArrayRef], groups: &[u32], count: usize) -> Result<Option<Vec<u32>>> {
         let Some(reduce) = self.function.reduce else { return Ok(None) };
+        if count == 1 {
+            return Ok(Some(reduce(&self.groups(columns, &[0, groups.len()]))?));
+        }
         let (places, offsets) = by_group(groups, count);
         let columns = taken(columns, places.clone())?;
         let kept = reduce(&self.groups(&columns, &offsets))?;
@@ -235,10 +246,13 @@ struct CollectedAccumulator {
     count: usize,
     /// The number of rows that remained after the last reduction.
     reduced: usize,
+    /// These rows.
+    left: Option<Vec<ArrayRef>>,
 }
 
 impl CollectedAccumulator {
     fn push(&mut self, columns: Vec<ArrayRef>) -> Result<()> {
+        let columns = self.beating(columns)?;
         self.count += columns.first().map_or(0, |column| column.len());
         self.rows.push(columns);
         if self.count < REDUCED_FROM || self.count < 2 * self.reduced {
@@ -248,12 +262,27 @@ impl CollectedAccumulator {
         if let Some(kept) = self.maker.reduced(&columns, &vec![0; self.count], 1)? {
             (self.count, self.reduced) = (kept.len(), kept.len());
             self.rows.take();
-            self.rows.push(taken(&columns, kept)?);
+            let left = taken(&columns, kept)?;
+            self.left = Some(left.clone());
+            self.rows.push(left);
         } else {
             // All rows have an effect, and are not put together again until the end.
             self.reduced = usize::MAX / 2;
         }
         Ok(())
+    }
+}
+
+impl CollectedAccumulator {
+    /// The rows that may have an effect.
+    fn beating(&self, columns: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
+        let (Some(beats), Some(left)) = (self.maker.function.beats, &self.left) else { return Ok(columns) };
+        match beats(&columns, left, &self.maker.to)? {
+            Some(which) => {
+                Ok(columns.iter().map(|column| compute::filter(column, &which)).collect::<Result<_, _>>()?)
+            }
+            None => Ok(columns),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The plan's nodes → stages of the executor.
 
+use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::datatypes::SchemaRef;
@@ -20,6 +21,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::union::UnionExec;
+use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::{
     ExecutionPlan, ExecutionPlanProperties, Partitioning, StatisticsArgs, StatisticsContext,
 };
@@ -31,7 +33,7 @@ use freestone_exec::meter::{Meter, measure};
 use freestone_exec::pipeline::{Branch, Feed, Sink, Stage, Step};
 use freestone_exec::rows::Field;
 use freestone_exec::scan::Scan;
-use freestone_exec::sort::{SortKey, Top};
+use freestone_exec::sort::SortKey;
 use freestone_exec::steps::{Columns, Filter, Project};
 use freestone_exec::vector::Form;
 
@@ -40,13 +42,14 @@ use super::distinct_counts;
 use super::exec::Query;
 use super::expressions::{Compiled, EstimatedRows, Expressions, Known};
 use super::first_rows;
-use super::foreign::external;
 use super::inputs::{Promised, RunContext};
 use super::joins;
 use super::meters::Meters;
-use super::windows;
+use super::sorts::{self, sort_below};
+use super::{unnest, windows};
 use crate::provider::FreestoneSource;
 use crate::provider::files::FilesSource;
+use crate::small_batches::of_exchange;
 use crate::unordered::UnorderedExec;
 
 /// Rows whose steps are known, but not where they end.
@@ -82,12 +85,14 @@ pub(super) struct Compiler<'a> {
     /// What files say of the columns of each input.
     promised: Vec<Vec<Promised>>,
     /// The joins, aggregations and sorts.
-    breakers: usize,
+    pub breakers: usize,
     /// Those of them that are always worth it: joins, and the first rows of groups.
-    sought: usize,
+    pub sought: usize,
     /// The aggregations that are faster here than DataFusion's even without joins, and those that are slower.
     faster: usize,
-    slower: usize,
+    pub slower: usize,
+    /// The rows of the next sort that limits leave.
+    pub stretch: Range<usize>,
     /// Whether there may be a join, keys of groups of one table, or something else that the executor is sought for. Only with one
     /// is it worth looking at the zones of all scanned columns, and only for groups of one table at their dictionaries.
     has_join: bool,
@@ -100,8 +105,11 @@ pub(super) struct Compiler<'a> {
     meters: Option<Meters>,
 }
 
+/// All rows of a sort.
+pub(super) const WHOLE: Range<usize> = 0..usize::MAX;
+
 /// How much a compiler has compiled.
-struct Mark {
+pub(super) struct Mark {
     stages: usize,
     inputs: usize,
     counts: [usize; 5],
@@ -122,6 +130,7 @@ impl<'a> Compiler<'a> {
             sought: 0,
             faster: 0,
             slower: 0,
+            stretch: WHOLE,
             has_join: false,
             has_groups: false,
             has_others: false,
@@ -138,9 +147,16 @@ impl<'a> Compiler<'a> {
         self.has_groups = !self.has_join && plan.exists(|node| Ok(is_grouped_scan(node)))?;
         self.has_others = plan.exists(|node| {
             let has_windows = first_rows::is_known(node) || windows::is_known(node);
-            Ok(has_windows || distinct_counts::is_known(node) || aggregates::has_collecting(node))
+            Ok(has_windows
+                || distinct_counts::is_known(node)
+                || sorts::is_known(node)
+                || unnest::is_known(node)
+                || aggregates::has_collecting(node))
         })?;
         if !self.is_sought() && plan.exists(|node| Ok(node.is::<AggregateExec>() || node.is::<SortExec>()))? {
+            return Ok(None);
+        }
+        if sorts::is_of_partitions(plan) {
             return Ok(None);
         }
         let Some(open) = self.open(plan)? else { return Ok(None) };
@@ -183,20 +199,21 @@ impl<'a> Compiler<'a> {
     }
 
     /// How much was compiled.
-    fn mark(&self) -> Mark {
+    pub fn mark(&self) -> Mark {
         let (stages, inputs) = (self.stages.len(), self.inputs.len());
         let counts = [self.breakers, self.sought, self.scans, self.faster, self.slower];
         Mark { stages, inputs, counts, is_few: self.is_few }
     }
 
     /// Forgets what was compiled since a mark.
-    fn reset(&mut self, mark: Mark) {
+    pub fn reset(&mut self, mark: Mark) {
         self.stages.truncate(mark.stages);
         self.inputs.truncate(mark.inputs);
         self.planned.truncate(mark.inputs);
         self.promised.truncate(mark.inputs);
         [self.breakers, self.sought, self.scans, self.faster, self.slower] = mark.counts;
         self.is_few = mark.is_few;
+        self.stretch = WHOLE;
     }
 
     /// Counts an operator that is always worth it.
@@ -244,16 +261,21 @@ impl<'a> Compiler<'a> {
             return self.aggregate(aggregate);
         }
         if let Some(sort) = plan.downcast_ref::<SortExec>() {
-            return self.top(sort);
+            return self.sort(sort);
         }
         if let Some(union) = plan.downcast_ref::<UnionExec>() {
             return self.union(union);
+        }
+        if let Some(unnest) = plan.downcast_ref::<UnnestExec>() {
+            return self.unnest(unnest);
         }
         if windows::is_known(plan) {
             let all: Vec<usize> = (0..plan.schema().fields().len()).collect();
             return self.windows(plan, &all);
         }
         if let Some(merge) = plan.downcast_ref::<SortPreservingMergeExec>() {
+            let rows = merge.fetch().filter(|_| sort_below(merge.input()).is_some());
+            self.stretch.end = self.stretch.end.min(rows.unwrap_or(usize::MAX));
             let open = self.open(merge.input())?.filter(|open| open.is_sorted);
             return Ok(open.map(|open| match merge.fetch() {
                 Some(rows) => Open { limit: Some(further(open.limit, 0, rows)), ..open },
@@ -261,7 +283,14 @@ impl<'a> Compiler<'a> {
             }));
         }
         if let Some((input, skip, rows)) = limited(plan) {
+            let stretch = std::mem::replace(&mut self.stretch, WHOLE);
+            let is_of_sort = sort_below(input).is_some();
+            if is_of_sort {
+                let end = skip.saturating_add(rows.min(stretch.end));
+                self.stretch = skip.saturating_add(stretch.start)..end;
+            }
             let open = self.open(input)?;
+            let skip = if is_of_sort { 0 } else { skip };
             return Ok(open.map(|open| Open { limit: Some(further(open.limit, skip, rows)), ..open }));
         }
         match exchanged(plan) {
@@ -518,24 +547,6 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    /// The first rows of an order.
-    fn top(&mut self, sort: &SortExec) -> Result<Option<Open>> {
-        let Some(rows) = sort.fetch() else { return Ok(None) };
-        let mut keys = vec![];
-        for key in sort.expr() {
-            let Some(column) = key.expr.downcast_ref::<Column>() else { return Ok(None) };
-            keys.push(sort_key(column.index(), key));
-        }
-        let open = self.open_or_input(sort.input())?;
-        let fields: Vec<Field> = open.columns.iter().map(|known| field(known, false)).collect();
-        let (schema, columns) = (sort.schema(), open.columns.clone());
-        let top = Top::new(keys, fields, rows, self.context.clone()).map_err(external)?;
-        self.breakers += 1;
-        let results = Branch { feed: Feed::Source(top.results()), steps: vec![] };
-        self.close(open, Arc::new(top));
-        Ok(Some(Open { branches: vec![results], schema, columns, is_sorted: true, limit: None }))
-    }
-
     fn union(&mut self, union: &UnionExec) -> Result<Option<Open>> {
         let schema = union.schema();
         let mut branches = vec![];
@@ -574,7 +585,7 @@ fn partitions(plan: &Arc<dyn ExecutionPlan>) -> usize {
 }
 
 /// The input of a limit, the rows that it leaves out, and how many of the others are wanted.
-fn limited(plan: &Arc<dyn ExecutionPlan>) -> Option<(&Arc<dyn ExecutionPlan>, usize, usize)> {
+pub(super) fn limited(plan: &Arc<dyn ExecutionPlan>) -> Option<(&Arc<dyn ExecutionPlan>, usize, usize)> {
     if let Some(limit) = plan.downcast_ref::<GlobalLimitExec>() {
         return Some((limit.input(), limit.skip(), limit.fetch().unwrap_or(usize::MAX)));
     }
@@ -636,6 +647,7 @@ pub(crate) fn exchanged(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn Execut
         return is_known.then(|| repartition.input());
     }
     let cooperative = plan.downcast_ref::<CooperativeExec>().map(CooperativeExec::input);
+    let cooperative = cooperative.or_else(|| of_exchange(plan));
     cooperative.or_else(|| plan.downcast_ref::<UnorderedExec>().map(UnorderedExec::input))
 }
 

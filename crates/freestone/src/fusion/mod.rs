@@ -15,7 +15,9 @@ mod inputs;
 mod joins;
 mod meters;
 mod output;
+mod sorts;
 mod tabulated;
+mod unnest;
 mod windows;
 
 use std::sync::Arc;

@@ -11,6 +11,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::sorts::sort::SortExec;
 
+use super::offsets::NO_LIMIT;
+
 /// The least number of rows that is not kept in a heap.
 const MANY_ROWS: usize = 1 << 16;
 
@@ -35,6 +37,7 @@ impl PhysicalOptimizerRule for LargeFetch {
             let all = SortExec::new(sort.expr().clone(), sort.input().clone()).with_preserve_partitioning(by_partition);
             let all: Arc<dyn ExecutionPlan> = Arc::new(all);
             Ok(Transformed::yes(match by_partition {
+                _ if rows == NO_LIMIT => all,
                 true => Arc::new(LocalLimitExec::new(all, rows)) as _,
                 false => Arc::new(GlobalLimitExec::new(all, 0, Some(rows))) as _,
             }))

@@ -13,7 +13,7 @@ use super::cancellable_joins::CancellableJoins;
 use super::dictionary_evaluation::DictionaryEvaluation;
 use super::join_order::JoinOrder;
 use super::large_fetch::LargeFetch;
-use super::small_batches::SmallBatches;
+use super::offsets::Offsets;
 use super::work_tables::WorkTables;
 use super::{Rule, corrected};
 use crate::context::Cancellation;
@@ -22,6 +22,7 @@ use crate::planning;
 use crate::provider::files::KeepFileOrder;
 use crate::provider::{AggregateInScan, ChooseCopies, PathPredicates, ReadFields};
 use crate::shared::Connect;
+use crate::small_batches::SmallBatches;
 
 /// The rules that are applied for each run: the one that creates dynamic filters, and those after it.
 pub(crate) static OF_A_RUN: LazyLock<Vec<Rule>> = LazyLock::new(|| divided(None).1);
@@ -95,6 +96,8 @@ fn rules(memory_limit: Option<usize>) -> Vec<Rule> {
     // Before anything comes between scans and the projections above them.
     rules.insert(0, Arc::new(ReadFields));
     rules.insert(1, Arc::new(JoinOrder));
+    // Before sorts are taken away.
+    rules.insert(2, Arc::new(Offsets));
     rules.push(Arc::new(KeepFileOrder));
     rules.push(Arc::new(SmallBatches));
     rules.push(Arc::new(DictionaryEvaluation));

@@ -133,6 +133,18 @@ fn passing(node: Arc<dyn ExecutionPlan>, rows: usize) -> Result<Arc<dyn Executio
     }
 }
 
+/// The input of a node that only keeps the sizes of the batches of an exchange.
+pub(crate) fn of_exchange(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn ExecutionPlan>> {
+    let batches = plan.downcast_ref::<BatchRowsExec>()?;
+    (batches.input.is::<RepartitionExec>() || batches.rows > JOINED_ROWS).then_some(&batches.input)
+}
+
+/// The rows of which UNNEST makes others, before they are cut.
+pub(crate) fn of_unnest(unnest: &UnnestExec) -> &Arc<dyn ExecutionPlan> {
+    let steps = unnest.input().downcast_ref::<StepsExec>().filter(|steps| matches!(steps.cut, Cut::Unnested(_)));
+    steps.map_or(unnest.input(), |steps| &steps.input)
+}
+
 /// How the batches that a node reads are cut; `None` if they need not be.
 fn cut(node: &Arc<dyn ExecutionPlan>) -> Result<Option<Cut>> {
     if let Some(unnest) = node.downcast_ref::<UnnestExec>() {
