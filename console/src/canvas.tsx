@@ -1,20 +1,26 @@
 /** A canvas as wide as its place, drawn again when its size, the theme or what it shows changes. */
 import type { RefObject } from 'preact';
-import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { themed } from './look';
 
-export type Draw = (context: CanvasRenderingContext2D, width: number, height: number) => void;
+export type Draw = (context: CanvasRenderingContext2D) => void;
 
-export function useCanvas(height: number, draw: Draw): { canvas: RefObject<HTMLCanvasElement | null>; width: number } {
+/** A canvas and its width. It is measured when the canvas is put into the page: a key may be pressed before the next frame. */
+export function useWidth(): { canvas: RefObject<HTMLCanvasElement | null>; width: number } {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [width, setWidth] = useState(0);
-  const version = themed.value;
-  useEffect(() => {
+  useLayoutEffect(() => {
     const element = canvas.current!;
+    setWidth(Math.floor(element.getBoundingClientRect().width));
     const observer = new ResizeObserver(([entry]) => { if (entry) setWidth(Math.floor(entry.contentRect.width)); });
     observer.observe(element);
     return () => observer.disconnect();
   }, []);
+  return { canvas, width };
+}
+
+export function useDrawing(canvas: RefObject<HTMLCanvasElement | null>, width: number, height: number, draw: Draw): void {
+  const version = themed.value;
   useLayoutEffect(() => {
     const element = canvas.current;
     const context = element?.getContext('2d');
@@ -27,9 +33,8 @@ export function useCanvas(height: number, draw: Draw): { canvas: RefObject<HTMLC
     const { fontFamily, fontSize } = getComputedStyle(document.body);
     context.font = `${(parseFloat(fontSize) * 0.82).toFixed(1)}px ${fontFamily}`;
     context.textBaseline = 'middle';
-    draw(context, width, height);
+    draw(context);
   }, [draw, width, height, version]);
-  return { canvas, width };
 }
 
 /** Pixels of a canvas per pixel of a usual screen, by the size of the page's text. */

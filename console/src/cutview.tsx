@@ -1,6 +1,6 @@
 /** The picture of a table, or of one segment with its pages, on a canvas that keys walk through. */
 import { useCallback, useMemo, useState } from 'preact/hooks';
-import { fitted, scaleOf, Tip, useCanvas, type TipText } from './canvas';
+import { fitted, scaleOf, Tip, useDrawing, useWidth, type TipText } from './canvas';
 import { extent, greatest, hit, layersOf, pageSpans, rectangles, shows, slices, slicesMax, spans, type Layers, type Rect, type Slice } from './cut';
 import { bytes, plural, significant, thousands } from './formats';
 import { ticks } from './rules';
@@ -44,17 +44,16 @@ export function Cut(props: Props) {
   const [tip, setTip] = useState<TipText | null>(null);
   const [at, setAt] = useState<{ slice: number; layer: number } | null>(null);
   const height = Math.min(Math.max(innerHeight * 0.46, 260), 1000);
-  const [known, setWidth] = useState(0);
-  const margins = marginsFor(known);
-  const room = { width: Math.max(known - margins.left - margins.right, 1), height: height - margins.top - margins.bottom };
+  const { canvas, width } = useWidth();
+  const margins = marginsFor(width);
+  const room = { width: Math.max(width - margins.left - margins.right, 1), height: height - margins.top - margins.bottom };
   const parts = useMemo(() => (zoom ? ofSegment(layout, zoom) : slices(layout, slicesMax(layout.columns.length, room.width, room.height))), [layout, zoom, room.width, room.height]);
   const rects = useMemo(() => rectangles(parts, room.width, room.height), [parts, room.width, room.height]);
   const layers = useMemo(() => layersOf(rects), [rects]);
   const chosen = at ? rectAt(layers, parts, at) : null;
   const readNames = useMemo(() => (read === null ? null : new Set(read)), [read]);
-  const draw = useCallback((context: CanvasRenderingContext2D, width: number) => {
-    setWidth(width);
-    const view: View = { context, margins: marginsFor(width), room, rects, layers, parts, zoom, mode, column, zones, read: readNames };
+  const draw = useCallback((context: CanvasRenderingContext2D) => {
+    const view: View = { context, margins, room, rects, layers, parts, zoom, mode, column, zones, read: readNames };
     context.save();
     context.translate(view.margins.left, view.margins.top);
     drawAxes(view);
@@ -67,7 +66,7 @@ export function Cut(props: Props) {
     context.restore();
     drawLabels(view);
   }, [rects, layers, parts, zoom, mode, column, zones, readNames, chosen, room.width, room.height]);
-  const { canvas } = useCanvas(height, draw);
+  useDrawing(canvas, width, height, draw);
 
   const find = (event: PointerEvent | MouseEvent) => {
     const box = canvas.current!.getBoundingClientRect();

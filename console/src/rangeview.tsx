@@ -1,6 +1,6 @@
 /** The ranges of a column's zones over the rows: a diagonal where it is sorted, steps where it is clustered, a wall where not. */
-import { useCallback, useState } from 'preact/hooks';
-import { fitted, scaleOf, Tip, useCanvas, type TipText } from './canvas';
+import { useCallback, useMemo, useState } from 'preact/hooks';
+import { fitted, scaleOf, Tip, useDrawing, useWidth, type TipText } from './canvas';
 import { extent, spans, type Span } from './cut';
 import { plural, tick } from './formats';
 import { ticks } from './rules';
@@ -16,35 +16,32 @@ function marginsFor(width: number) {
 
 export function Ranges({ zones, column }: { zones: ZoneRun[]; column: Column }) {
   const [tip, setTip] = useState<TipText | null>(null);
-  const [shown, setShown] = useState<Span[]>([]);
   const [at, setAt] = useState<number | null>(null);
-  const chosen = at === null ? null : shown[Math.min(at, shown.length - 1)] ?? null;
   const height = heightOf();
-  const draw = useCallback((context: CanvasRenderingContext2D, width: number) => {
-    const margins = marginsFor(width);
-    const room = { width: width - margins.left - margins.right, height: height - margins.top - margins.bottom };
-    const all = spans(zones, room.width);
-    setShown(all);
-    const [low, high] = extent(all);
+  const { canvas, width } = useWidth();
+  const margins = marginsFor(width);
+  const room = { width: Math.max(width - margins.left - margins.right, 1), height: height - margins.top - margins.bottom };
+  const shown = useMemo(() => spans(zones, room.width), [zones, room.width]);
+  const chosen = at === null ? null : shown[Math.min(at, shown.length - 1)] ?? null;
+  const draw = useCallback((context: CanvasRenderingContext2D) => {
+    const [low, high] = extent(shown);
     const y = (value: number) => margins.top + room.height - ((value - low) / (high - low || 1)) * room.height;
     drawScale(context, column, zones, [low, high], margins, room, y);
-    for (const span of all) {
+    for (const span of shown) {
       if (Number.isNaN(span.low)) continue;
       const [top, bottom] = [y(span.high), y(span.low)];
       context.fillStyle = ramp((span.middle - low) / (high - low || 1));
-      context.fillRect(margins.left + span.from * room.width, Math.min(top, bottom - 1.5), Math.max((span.to - span.from) * room.width - (all.length < room.width / 4 ? 0.8 : 0), 0.8), Math.max(bottom - top, 1.5));
+      context.fillRect(margins.left + span.from * room.width, Math.min(top, bottom - 1.5), Math.max((span.to - span.from) * room.width - (shown.length < room.width / 4 ? 0.8 : 0), 0.8), Math.max(bottom - top, 1.5));
     }
-    const own = at === null ? null : all[Math.min(at, all.length - 1)];
-    if (own) {
+    if (chosen) {
       context.strokeStyle = colour('ink');
       context.lineWidth = 2;
-      context.strokeRect(margins.left + own.from * room.width, margins.top, Math.max((own.to - own.from) * room.width, 3), room.height);
+      context.strokeRect(margins.left + chosen.from * room.width, margins.top, Math.max((chosen.to - chosen.from) * room.width, 3), room.height);
     }
-  }, [zones, column, at, height]);
-  const { canvas, width } = useCanvas(height, draw);
+  }, [shown, zones, column, chosen, room.width, room.height]);
+  useDrawing(canvas, width, height, draw);
   const moved = (event: PointerEvent) => {
-    const margins = marginsFor(width);
-    const x = (event.clientX - canvas.current!.getBoundingClientRect().left - margins.left) / (width - margins.left - margins.right);
+    const x = (event.clientX - canvas.current!.getBoundingClientRect().left - margins.left) / room.width;
     const span = shown.find((each) => x >= each.from && x < each.to);
     setTip(span ? { x: event.clientX, y: event.clientY, title: `${column.name}: ${span.lowText} to ${span.highText}`, lines: [placeOf(span)] } : null);
   };

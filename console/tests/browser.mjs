@@ -409,6 +409,33 @@ async function walkingTheLayout() {
   await page.getByRole('button', { name: 'As a picture' }).click();
 }
 
+/** Keys may come before the browser has told the page how large its parts are, and while tables are read again. */
+async function earlyKeys() {
+  const early = await openPage(browser, server.address, { width: 1800, faults });
+  await early.addInitScript(() => {
+    const Own = ResizeObserver;
+    window.ResizeObserver = class extends Own {
+      constructor(call) {
+        super((...sizes) => setTimeout(() => call(...sizes), 2000));
+      }
+    };
+  });
+  await early.reload();
+  await goTo(early, 'layout/lineitem');
+  await early.getByRole('heading', { name: 'lineitem', exact: true }).waitFor();
+  await early.locator('.cut canvas').focus();
+  for (const key of ['ArrowRight', 'ArrowRight', 'ArrowDown', 'Enter']) await early.keyboard.press(key);
+  await early.getByRole('heading', { name: /^lineitem, segment/ }).waitFor();
+  const opened = () => early.locator('.card h2').nth(1).textContent();
+  equal(await opened(), 'lineitem, segment 1', 'the segment that keys lead to');
+  const read = early.waitForResponse(async (response) => (response.request().postData() ?? '').includes('freestone_parts') && (await response.finished()) === null);
+  await early.getByRole('button', { name: 'Read again' }).click();
+  await read;
+  await early.waitForTimeout(300);
+  equal(await opened(), 'lineitem, segment 1', 'the segment stays open');
+  await early.context().close();
+}
+
 async function advising() {
   // One query of the log, with its literals, from the history of this browser.
   await goTo(page, 'sql');
@@ -504,7 +531,7 @@ const widths = option('--widths')?.split(',').map(Number);
 const failed = await parts([
   ['first paint', firstPaint], ['values are exact', exactValues], ['keys in the grid', moving], ['downloads', downloads], ['a page that waits stops the server', backpressure],
   ['a million rows', millionRows], ['errors at their place', mistakes], ['cancel', cancelling], ['cancel without a connection', cancellingWithoutConnections], ['results in several windows', manyWindows], ['completion', completing], ['parameters and tabs', parametersAndTabs],
-  ['names of tabs and widths of columns', keysOfTabs], ['scripts and history', scriptsAndHistory], ['keys of the page', keysOfThePage], ['plans', plans], ['copies', copies], ['encodings of segments', partsOfSegments], ['an encoding that was not weighed', reasons], ['a thousand segments', thousandSegments], ['long values, many columns and zones', longAndWide], ['keys in the layout', walkingTheLayout], ['advice', advising], ['advice of copies', advisingCopies], ['what if', whatIf], ['login', loggingIn], ['scripts stay until the login ends', keeping],
+  ['names of tabs and widths of columns', keysOfTabs], ['scripts and history', scriptsAndHistory], ['keys of the page', keysOfThePage], ['plans', plans], ['copies', copies], ['encodings of segments', partsOfSegments], ['an encoding that was not weighed', reasons], ['a thousand segments', thousandSegments], ['long values, many columns and zones', longAndWide], ['keys in the layout', walkingTheLayout], ['keys before sizes are known', earlyKeys], ['advice', advising], ['advice of copies', advisingCopies], ['what if', whatIf], ['login', loggingIn], ['scripts stay until the login ends', keeping],
   ['plots can be changed', () => plotsChange(page)], ['colours of the layout', () => coloursOfLayout(page)], ['every control by keys', () => everyControl(browser, server.address, faults)],
   ['names and widths', async () => { for (const view of ['sql', 'plan', 'layout', 'advice', 'machine']) { await goTo(page, view); await page.waitForTimeout(250); await inspect(page, view, faults); } }],
   ['pictures', () => pictures(browser, () => server.address, folder, faults, widths)],

@@ -1,5 +1,5 @@
 /** How tables are cut: by bytes, from tables to columns, segments, groups, pages and zones. */
-import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { bytes, count, percent, plural, significant, thousands } from '../formats';
 import { clustering, EXTRAS, mergedExtras } from '../cut';
 import { Cut, extraName, modes, type Mode } from '../cutview';
@@ -126,7 +126,12 @@ function TableCut({ stored, version }: { stored: Stored; version: unknown }) {
   const scan = own.find((each) => each === scanned.value) ?? own[0] ?? null;
   const usual = useMemo(() => (layout ? usualColumn(layout, scan) : null), [layout, scan]);
   const column = layout?.columns.find((each) => each.name === (picked ?? usual)) ?? null;
-  useEffect(() => { setZoom(null); }, [layout]);
+  const shown = useRef(layout);
+  // What was read again may be another table by now: a segment stays open if it is the same.
+  useEffect(() => {
+    shown.current = layout;
+    setZoom((before) => (before && layout?.segments.some((each) => isSame(each, before.segment)) ? before : null));
+  }, [layout]);
   useEffect(() => {
     if (!layout || !column) return;
     let isOver = false;
@@ -138,7 +143,8 @@ function TableCut({ stored, version }: { stored: Stored; version: unknown }) {
     const found = layout?.segments.find((each) => each.segment === segment);
     if (!found || found.hot) return;
     try {
-      setZoom({ segment: found, ...await readNear(stored, segment) });
+      const near = await readNear(stored, segment);
+      if (shown.current?.segments.some((each) => isSame(each, found))) setZoom({ segment: found, ...near });
     } catch (failure) {
       setProblem(failure as Error);
     }
@@ -179,6 +185,8 @@ function TableCut({ stored, version }: { stored: Stored; version: unknown }) {
     </>
   );
 }
+
+const isSame = (one: Segment, other: Segment) => JSON.stringify(one) === JSON.stringify(other);
 
 const titleOf = ({ table, copy }: Source) => (copy === null ? table : `${table}, copy ${copy}`);
 
