@@ -1,5 +1,5 @@
 /** The rows of a result: only what is seen is in the page, and rows are asked for when they come near. */
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { useComputed } from '@preact/signals';
 import type { Field } from 'apache-arrow';
 import { cell, fullText, kindOf, typeName, type Cell } from './cells';
@@ -12,6 +12,11 @@ import { copy, tell } from './state';
 
 const HEAD = 38;
 const LETTER = 7.6;
+/** The fonts of a column's name and type in style.css. */
+const NAME_FONT = '600 12.5px';
+const TYPE_FONT = '11px';
+/** Letters of a name or a type that are wider than any column. */
+const LETTERS_MAX = 200;
 /** Rows that are read ahead of what is seen. */
 const AHEAD = 4_000;
 const COPY_MAX = 2_000_000;
@@ -24,16 +29,24 @@ interface Place {
   column: number;
 }
 
+/** Widths in which names, types and the first values are seen as a whole, up to a limit. */
 function usualWidths(of: Statement): number[] {
   const fields = of.schema.value?.fields ?? [];
   const [first] = of.batches;
+  const context = document.createElement('canvas').getContext('2d')!;
+  const { fontFamily } = getComputedStyle(document.body);
+  const wide = (text: string, font: string) => {
+    context.font = `${font} ${fontFamily}`;
+    return context.measureText(text.slice(0, LETTERS_MAX)).width;
+  };
   return fields.map((field, column) => {
-    let letters = Math.max(field.name.length * 0.95, typeName(field).length * 0.82);
+    const head = Math.max(wide(field.name, NAME_FONT), wide(typeName(field), TYPE_FONT));
+    let letters = 0;
     for (let row = 0; first && row < Math.min(first.numRows, 60); row++) {
       const found = cell(first.data.children[column]!, row, field, 60);
       letters = Math.max(letters, found === null ? 4 : found.text.length);
     }
-    return Math.round(Math.min(Math.max(letters * LETTER + 22, 56), 420));
+    return Math.ceil(Math.min(Math.max(letters * LETTER + 22, head + 22, 56), 420));
   });
 }
 
@@ -57,8 +70,9 @@ export function Grid({ statement }: { statement: Statement }) {
   const bar = useRef(0);
   const isReady = useComputed(() => statement.rows.value > 0);
 
-  useEffect(() => { setWidths(usualWidths(statement)); }, [statement, schema, isReady.value]);
-  useEffect(() => {
+  // Both before the first frame: keys move by what is seen.
+  useLayoutEffect(() => { setWidths(usualWidths(statement)); }, [statement, schema, isReady.value]);
+  useLayoutEffect(() => {
     const observer = new ResizeObserver(([entry]) => {
       if (!entry) return;
       const line = Math.round(parseFloat(getComputedStyle(entry.target).fontSize) * 1.92);

@@ -35,7 +35,18 @@ async function exactValues() {
   equal(await page.locator('.grid b, .grid script').count(), 0, 'elements that cells have made');
 }
 
+/** A narrow column shows its whole name and type. */
+async function headings() {
+  await runAll(page, 'SELECT * FROM types');
+  await cell(2, 7).waitFor();
+  const cut = await page.evaluate(() => [...document.querySelectorAll('.grid-head [role=columnheader]')].flatMap((head) => [head, head.querySelector('small')]
+    .filter((part) => part.scrollWidth > part.clientWidth).map((part) => `${part.textContent}: ${part.scrollWidth} in ${part.clientWidth}`)));
+  equal(cut, [], 'headings that are cut');
+}
+
 async function moving() {
+  await runAll(page, 'SELECT * FROM types');
+  await cell(2, 7).waitFor();
   await grid().focus();
   for (const key of ['Control+Home', 'ArrowDown', 'ArrowRight', 'ArrowRight', 'ArrowRight', 'ArrowRight', 'ArrowUp']) await page.keyboard.press(key);
   await page.keyboard.press('Enter');
@@ -529,7 +540,7 @@ const only = option('--only') ?? '';
 const check = option('--check');
 const widths = option('--widths')?.split(',').map(Number);
 const failed = await parts([
-  ['first paint', firstPaint], ['values are exact', exactValues], ['keys in the grid', moving], ['downloads', downloads], ['a page that waits stops the server', backpressure],
+  ['first paint', firstPaint], ['values are exact', exactValues], ['headings are not cut', headings], ['keys in the grid', moving], ['downloads', downloads], ['a page that waits stops the server', backpressure],
   ['a million rows', millionRows], ['errors at their place', mistakes], ['cancel', cancelling], ['cancel without a connection', cancellingWithoutConnections], ['results in several windows', manyWindows], ['completion', completing], ['parameters and tabs', parametersAndTabs],
   ['names of tabs and widths of columns', keysOfTabs], ['scripts and history', scriptsAndHistory], ['keys of the page', keysOfThePage], ['plans', plans], ['copies', copies], ['encodings of segments', partsOfSegments], ['an encoding that was not weighed', reasons], ['a thousand segments', thousandSegments], ['long values, many columns and zones', longAndWide], ['keys in the layout', walkingTheLayout], ['keys before sizes are known', earlyKeys], ['advice', advising], ['advice of copies', advisingCopies], ['what if', whatIf], ['login', loggingIn], ['scripts stay until the login ends', keeping],
   ['plots can be changed', () => plotsChange(page)], ['colours of the layout', () => coloursOfLayout(page)], ['every control by keys', () => everyControl(browser, server.address, faults)],
