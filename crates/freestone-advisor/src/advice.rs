@@ -251,6 +251,7 @@ pub fn advise(model: &dyn CostModel, workload: &Workload, current: &Design, opti
         }
     };
     let now = propose(model, workload, current, current, options);
+    let back = Back { table: &options.table, current, arrival: sorted_by(model, current) };
     let mut designs: Vec<Proposal> = vec![];
     let searched = found.iter().map(|f| evaluator.names.design(&f.layout));
     for design in searched.chain(options.consider.iter().cloned()) {
@@ -258,14 +259,15 @@ pub fn advise(model: &dyn CostModel, workload: &Workload, current: &Design, opti
         let known = same(&evaluator.names, &design, current)
             || designs.iter().any(|p| same(&evaluator.names, &p.design, &design));
         if fits && !known {
-            designs.push(propose(model, workload, &design, &now.design, options));
+            let proposal = propose(model, workload, &design, &now.design, options);
+            designs.push(Proposal { revert: back.from(&design), ..proposal });
         }
     }
     designs.sort_by(|a, b| a.total.ms.total_cmp(&b.total.ms));
     let best = designs.first().map_or(now.total.ms, |p| p.total.ms.min(now.total.ms));
     let copies = copies
         .filter(|set| set.copies.len() > 1 && set.ms < best * (1.0 - options.model_error))
-        .map(|set| propose_copies(&evaluator, workload, &set, &now, options))
+        .map(|set| propose_copies(&evaluator, workload, &set, (&now, &back), options))
         .filter(|set| !set.changes().is_empty());
     let mut advice = Advice {
         table: options.table.clone(),
@@ -480,7 +482,7 @@ fn propose_copies(
     evaluator: &Evaluator<'_>,
     workload: &Workload,
     set: &CopySet,
-    now: &Proposal,
+    (now, back): (&Proposal, &Back<'_>),
     options: &Options,
 ) -> CopyAdvice {
     let (model, names) = (evaluator.model, &evaluator.names);
@@ -507,7 +509,7 @@ fn propose_copies(
         known.map(|at| unused.remove(at));
         let (apply, revert) = match number {
             _ if stays => (None, None),
-            0 => (Some(alter(&options.table, &design)), Some(alter(&options.table, &now.design))),
+            0 => (Some(alter(&options.table, &design)), Some(back.from(&design))),
             _ => {
                 let name = free.next().unwrap_or_default();
                 let (add, drop) = copy_statements(&options.table, &name, &design, &columns);
@@ -542,6 +544,34 @@ fn break_even(conversion_ms: f64, saved_ms: f64) -> Option<f64> {
 /// Whether two designs store the same, however they are written.
 fn same(names: &Names, a: &Design, b: &Design) -> bool {
     a == b || (a.encode == b.encode && names.layout(a) == names.layout(b) && a.levels == b.levels)
+}
+
+/// What goes back to the current design.
+struct Back<'a> {
+    table: &'a str,
+    current: &'a Design,
+    /// The current design with the order in which the rows arrived, as far as columns tell it.
+    arrival: Option<Design>,
+}
+
+impl Back<'_> {
+    /// The statement that goes back from a design. If that one orders the rows, they are sorted first: no table keeps the
+    /// order in which its rows arrived.
+    fn from(&self, design: &Design) -> String {
+        let is_ordered = !design.sort.is_empty() || !design.cluster.is_empty();
+        match self.arrival.as_ref().filter(|_| is_ordered) {
+            Some(sorted) => {
+                format!("ALTER TABLE {} SET DESIGN ({sorted}), SET DESIGN ({});", quoted(self.table), self.current)
+            }
+            None => alter(self.table, self.current),
+        }
+    }
+}
+
+/// The current design with the order in which the rows arrived.
+fn sorted_by(model: &dyn CostModel, current: &Design) -> Option<Design> {
+    let sort: Vec<String> = model.arrival().iter().map(|column| model.column_name(*column).to_owned()).collect();
+    (!sort.is_empty()).then(|| Design { sort, ..current.clone() })
 }
 
 /// `SET DESIGN` names the preset, which resets all options: an option that is not given has its default, not its former

@@ -48,4 +48,9 @@ pub trait CostModel {
     }
     /// The cost of rewriting the table from its current design.
     fn conversion(&self, design: &Design) -> Cost;
+    /// The columns that restore the order in which the rows arrived if the rows are sorted by them. Empty if the current
+    /// design orders the rows, or the model does not know any.
+    fn arrival(&self) -> Vec<usize> {
+        vec![]
+    }
 }

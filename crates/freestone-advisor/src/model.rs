@@ -338,6 +338,10 @@ impl CostModel for ScanModel {
         of_columns.sum::<f64>() + indexes.map(|index| index.bytes).sum::<f64>()
     }
 
+    fn arrival(&self) -> Vec<usize> {
+        self.statistics.arrival()
+    }
+
     fn conversion(&self, design: &Design) -> Cost {
         let engine = &self.profile.engine;
         let statistics = &self.statistics;

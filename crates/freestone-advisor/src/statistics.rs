@@ -2,6 +2,7 @@
 //! are measured on the sample, not modelled. What the sample cannot show (the length of runs in the whole table after
 //! sorting) is extrapolated.
 
+mod arrival;
 mod encoded_columns;
 mod order;
 mod paths;

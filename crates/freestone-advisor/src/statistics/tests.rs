@@ -83,6 +83,40 @@ fn zones_of_sorted_columns_are_narrow() {
     assert!((runs / (ROWS as f64 / 50.0) - 1.0).abs() < 0.15, "{runs}");
 }
 
+/// The statistics of columns of numbers, made from the number of a row.
+fn of_numbers(options: &[(&str, &str)], columns: &[(&str, &dyn Fn(i64) -> i64)]) -> TableStatistics {
+    let rows = 0..200_000;
+    let values = columns.iter().map(|(name, of)| {
+        let column = Arc::new(Int64Array::from_iter_values(rows.clone().map(of))) as ArrayRef;
+        (*name, column)
+    });
+    let batch = RecordBatch::try_from_iter(values).expect("columns of the same length");
+    let schema = TableSchema::from_arrow(&batch.schema()).expect("types that can be stored");
+    let design = Design::default().with_options(options.iter().copied(), &schema).expect("a design");
+    TableStatistics::new(schema, 200_000, design, &[batch]).expect("statistics")
+}
+
+#[test]
+fn columns_tell_the_order_in_which_rows_arrived() {
+    let mixed = |row: i64| (row as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) as i64 >> 40;
+    let check = |options: &[(&str, &str)], columns: &[(&str, &dyn Fn(i64) -> i64)], expected: &[usize]| {
+        assert_eq!(
+            of_numbers(options, columns).arrival(),
+            expected,
+            "{:?}",
+            columns.iter().map(|c| c.0).collect::<Vec<_>>()
+        );
+    };
+    check(&[], &[("key", &mixed), ("id", &|row| row)], &[1]);
+    check(&[], &[("falling", &|row| -row)], &[0]);
+    // The day follows from the number of the row, which is finer.
+    check(&[], &[("day", &|row| row / 1000), ("late", &|row| row / 1000 + row % 30), ("id", &|row| row)], &[2]);
+    // Files of places, each in the order of its time.
+    check(&[], &[("time", &|row| row % 20_000), ("key", &mixed), ("place", &|row| row / 20_000)], &[2, 0]);
+    check(&[], &[("key", &mixed), ("same", &|_| 7), ("two", &|row| row % 2)], &[]);
+    check(&[("sort", "key")], &[("key", &|row| row / 10), ("id", &|row| row)], &[]);
+}
+
 #[test]
 fn neighbours_of_a_thinned_sample_are_far_apart() {
     const STEP: usize = 16;

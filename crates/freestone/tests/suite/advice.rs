@@ -50,6 +50,31 @@ async fn advice_names_winners_and_undoes_itself() {
     }
 }
 
+/// Rows that arrived by day, and are sorted by another column if the advice is applied.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reverted_table_has_its_rows_where_they_were() {
+    let database = Database::in_memory(Options { threads: 2, ..Options::default() }).expect("a database");
+    let session = database.session();
+    let table = "CREATE TABLE t WITH (preset = 'row') AS SELECT value / 500 AS day, value AS id, value * 7919 % 100003 AS customer, \
+                 value % 7 AS amount FROM range(200000)";
+    session.sql(table).await.expect("made");
+    for customer in 0..5 {
+        let query = format!("SELECT sum(amount) FROM t WHERE customer BETWEEN {customer}000 AND {customer}100");
+        session.sql(&query).await.expect("planned").collect().await.expect("rows");
+    }
+    let stored = "SELECT design, bytes FROM freestone_tables()";
+    let zones = "SELECT segment, zone, \"rows\", \"column\", min, max FROM freestone_zones('t') ORDER BY ALL";
+    let before = (advice(&session, stored).await, advice(&session, zones).await);
+    let batch = advice(&session, "ADVISE t COPIES 1").await;
+    let (kinds, designs) = (texts(&batch, "advice"), texts(&batch, "design"));
+    let at = designs.iter().position(|design| design.contains("sort = 'customer")).expect("a design that sorts");
+    assert_ne!(kinds[at], "now");
+    session.sql(&texts(&batch, "apply")[at]).await.expect("applied");
+    assert_ne!(advice(&session, zones).await, before.1);
+    session.sql(&texts(&batch, "revert")[at]).await.expect("reverted");
+    assert_eq!((advice(&session, stored).await, advice(&session, zones).await), before);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_copy_can_be_restored() {
     let database = database().await;
