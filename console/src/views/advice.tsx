@@ -392,7 +392,7 @@ function AppliedCard({ applied, onDone }: { applied: Applied; onDone: (change: A
       <Times applied={applied} />
       {error && <Problem error={error} />}
       {confirmed && (
-        <Confirm statement={applied.revert} note="Restores the design or the copies of before. Rows stay in the order that they have now." onClose={() => setConfirmed(false)}
+        <Confirm statement={applied.revert} note="Restores the design or the copies of before. Rows return to the order in which they arrived as far as a column tells it, such as a time." onClose={() => setConfirmed(false)}
           onRun={async () => { await ask(applied.revert, [], 'advice'); onDone(null); }} />
       )}
     </section>
