@@ -498,6 +498,8 @@ async function loggingIn() {
   await first.getByLabel('Code').fill('wrong');
   await first.getByRole('button', { name: 'Log in' }).click();
   await first.locator('.problem').waitFor();
+  await inspect(first, 'login', faults);
+  holds(await first.locator('.login').evaluate((card) => card.clientHeight) < 320, 'the card is as high as what is in it');
   // The browser reports the refused login by itself.
   faults.splice(0, faults.length, ...faults.filter((fault) => !fault.includes('401')));
   await first.goto(`${guarded.address}#code=secret`);

@@ -50,7 +50,8 @@ function shareOf(now: Row, row: Row): Applied['share'] {
 }
 
 export default function Advice() {
-  const [stored, setStored] = useState<Stored[]>([]);
+  const [found, setStored] = useState<Stored[] | null>(null);
+  const stored = found ?? [];
   const [workload, setWorkload] = useState<Row[] | null>(null);
   const [error, setError] = useState<Error | null>(null);
   const [applied, setApplied] = useState<Applied | null>(null);
@@ -79,7 +80,7 @@ export default function Advice() {
             <WhatIf key={`what if ${table.table}`} table={table} />
           </>
         )}
-        {stored.length === 0 && !error && <p class="empty"><b>No tables yet</b>Advice needs a table, and queries that ran on it.</p>}
+        {found?.length === 0 && <p class="empty"><b>No tables yet</b>Advice needs a table, and queries that ran on it.</p>}
       </div>
     </div>
   );
