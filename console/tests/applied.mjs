@@ -16,8 +16,9 @@ const bytesOf = (database) => Number(run(database, "SELECT bytes FROM freestone_
 const sorted = (group) => group.split(', ').toSorted().join(', ');
 const groupsOf = (database) => run(database, `SELECT DISTINCT "columns" FROM freestone_pages('wide')`).map((row) => sorted(row.columns)).sort();
 const designOf = (database) => run(database, `SELECT design, (SELECT count(*) FROM freestone_copies() WHERE "table" = 'wide') AS copies FROM freestone_tables() WHERE name = 'wide'`);
-/** Where the rows are: the ranges of their days and keys in each zone. */
-const zonesOf = (database) => run(database, `SELECT segment, zone, "column", "rows", min, max FROM freestone_zones('wide') WHERE "column" IN ('day', 'id') ORDER BY "column", segment, zone`);
+/** Where the rows are: a digest of the ranges of their days and keys in each zone. */
+const zonesOf = (database) => run(database, `SELECT md5(string_agg(concat_ws(' ', "column", segment, zone, "rows", min, max), ';' ORDER BY "column", segment, zone)) AS zones
+ FROM freestone_zones('wide') WHERE "column" IN ('day', 'id')`);
 
 /** The number in `167 MB`. */
 function bytesIn(text) {
