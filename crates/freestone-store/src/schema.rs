@@ -11,7 +11,7 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
 pub use self::constraints::{Constraint, ConstraintKind, usual_constraint_name};
-pub use self::identity::{ColumnDefault, ColumnIds, Identity, StoredValue, widens_in_place};
+pub use self::identity::{ColumnDefault, ColumnIds, DeclaredType, Identity, StoredValue, widens_in_place};
 pub use self::types::{kind, normalize, parse_type, type_name};
 use crate::error::{Result, StoreError};
 use crate::nested::is_ordered;
@@ -86,6 +86,9 @@ pub struct TableSchema {
     /// The values of columns that an INSERT does not name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub defaults: Vec<ColumnDefault>,
+    /// The types of columns as SQL declares them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub declared: Vec<DeclaredType>,
 }
 
 impl TableSchema {

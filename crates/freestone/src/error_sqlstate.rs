@@ -101,6 +101,7 @@ const OF_CONSTRAINTS: States = &[
 ];
 
 const OF_VALUES: States = &[
+    (&["' is too long, it takes "], "22001"),
     (&["has no more numbers"], "2200H"),
     (&["division by zero", "Divide by zero"], "22012"),
     (&["timestamp out of range", "date out of range", "interval out of range", "field out of range"], "22008"),

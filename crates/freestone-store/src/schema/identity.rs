@@ -47,6 +47,17 @@ pub struct ColumnDefault {
     sequence: Option<String>,
 }
 
+/// The type of a column as SQL declares it, where it says more than the type of the stored values: `text`, `varchar(10)`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeclaredType {
+    id: u32,
+    /// The type in SQL. The store does not read it.
+    sql: String,
+    /// Whether values that are too long for it are refused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    enforced: bool,
+}
+
 /// `GENERATED … AS IDENTITY`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -158,7 +169,7 @@ impl TableSchema {
     /// The schema that a segment keeps: without what only the table needs to know.
     pub(crate) fn of_segment(&self) -> TableSchema {
         let ids = ColumnIds { added: vec![], ..self.column_ids.clone() };
-        TableSchema { column_ids: ids, defaults: vec![], ..self.clone() }
+        TableSchema { column_ids: ids, defaults: vec![], declared: vec![], ..self.clone() }
     }
 
     fn make_ids_explicit(&mut self) {
@@ -185,6 +196,7 @@ impl TableSchema {
         let id = self.column_ids.ids.remove(position);
         self.column_ids.added.retain(|added| added.id != id);
         self.defaults.retain(|default| default.id != id);
+        self.declared.retain(|declared| declared.id != id);
         self.columns.remove(position);
     }
 
@@ -244,6 +256,21 @@ impl TableSchema {
     fn default_at(&self, position: usize) -> Option<&ColumnDefault> {
         let id = self.id(position);
         self.defaults.iter().find(|default| default.id == id)
+    }
+
+    /// The type that SQL declares for the column at a position, where it says more than the stored type, and whether values
+    /// that are too long for it are refused.
+    pub fn declared_type(&self, position: usize) -> Option<(&str, bool)> {
+        let id = self.id(position);
+        let declared = self.declared.iter().find(|declared| declared.id == id)?;
+        Some((&declared.sql, declared.enforced))
+    }
+
+    /// Sets or removes the declared type of the column at a position.
+    pub fn declare_type(&mut self, position: usize, declared: Option<(String, bool)>) {
+        let id = self.id(position);
+        self.declared.retain(|known| known.id != id);
+        self.declared.extend(declared.map(|(sql, enforced)| DeclaredType { id, sql, enforced }));
     }
 
     /// Whether the column at a position is an identity column.

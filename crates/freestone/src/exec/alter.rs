@@ -20,6 +20,7 @@ use crate::catalog::{Scope, TARGET};
 use crate::context::Outcome;
 use crate::definitions::{self, GeneratedColumn};
 use crate::dependencies;
+use crate::display::texts_of;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exact::integer_digits;
 use crate::exec::constraints::Constraints;
@@ -35,6 +36,7 @@ use crate::sql::names::{kept_name, name_in};
 use crate::sql::option_lists::list_of;
 use crate::sql::statement::quote;
 use crate::sql::text_types::{self, TextType};
+use crate::text_types::declared;
 
 const VERB: &str = "ALTER TABLE";
 
@@ -596,12 +598,34 @@ impl Alteration<'_> {
         let to = column_types::changed(self.context, &scope, (column, data_type), self.text)?;
         self.use_types(Some(data_type))?;
         match using {
-            None => self.change_type(column, &schema.columns[at].data_type, to),
+            None => self.change_type(column, &schema.columns[at].data_type, to)?,
             Some(value) => {
                 let sql = format!("SELECT CAST(({value}) AS {data_type}) FROM {}", quote(TARGET));
-                self.compute(column, &schema.columns[at], to, &sql)
+                self.compute(column, &schema.columns[at], to, &sql)?;
             }
         }
+        self.declare_type(column, data_type)
+    }
+
+    /// Notes the declared type of a column, whose texts must not be longer than it allows.
+    fn declare_type(&mut self, column: &str, data_type: &Type) -> Result<()> {
+        let schema = self.schema()?;
+        let at = self.position(&schema, column)?;
+        let declared = column_types::kept(self.context, data_type);
+        let is_enforced = declared.as_ref().is_some_and(|(_, is_enforced)| *is_enforced);
+        if let Some(length) = declared::length(data_type).filter(|_| is_enforced) {
+            let scope = Scope::new(self.transaction.snapshot()).with_target_rows(self.table);
+            let name = quote(column);
+            let sql = format!("SELECT {name} FROM {} WHERE length({name}) > {length} LIMIT 1", quote(TARGET));
+            let (state, plan) = self.context.plan_text(&scope, &sql)?;
+            for batch in self.context.run(&state, &plan)? {
+                let texts = texts_of(batch?.column(0))?;
+                if let Some(text) = texts.iter().flatten().next() {
+                    return Err(declared::too_long(column, text, length));
+                }
+            }
+        }
+        Ok(self.transaction.change_schema(self.table, |schema| schema.declare_type(at, declared))?)
     }
 
     /// Changes a field of a struct. The path begins with the column.

@@ -9,7 +9,9 @@ use crate::catalog::Scope;
 use crate::error::{Error, Result};
 use crate::exec::constraints::Constraints;
 use crate::exec::write::WriteContext;
+use crate::settings;
 use crate::sql::text_types::TextType;
+use crate::text_types::declared;
 
 /// The digits behind the second that stored times have at least.
 const DIGITS: u8 = 6;
@@ -33,9 +35,18 @@ pub(crate) fn declared(
         if let Some(texts) = TextType::of(&known) {
             constraints.add_text_type(name, &texts);
         }
+        if let Some((kept, is_enforced)) = kept(context, written) {
+            constraints.add_type(name, kept, is_enforced);
+        }
         fields.push(Field::new(*name, of_column(name, written, &known)?, true));
     }
     Ok(fields)
+}
+
+/// What a table keeps of the type that is declared for a column, and whether it limits the length of texts in this session.
+pub(crate) fn kept(context: &WriteContext, written: &Type) -> Option<(String, bool)> {
+    let checks = || settings::checks_lengths(context.planner().settings().config_options());
+    declared::kept(written).map(|kept| (kept, declared::length(written).is_some() && checks()))
 }
 
 /// The type that a column gets whose values are there already.

@@ -28,6 +28,8 @@ pub(crate) struct Constraints {
     required: Vec<String>,
     /// Columns and their defaults.
     defaults: Vec<(String, String)>,
+    /// Columns and their declared types, and whether those limit the length of values.
+    types: Vec<(String, (String, bool))>,
     /// Columns with values from a sequence.
     generated: Vec<Generated>,
 }
@@ -80,6 +82,11 @@ impl Constraints {
     pub fn add_text_type(&mut self, column: &str, kind: &TextType) {
         let (condition, columns) = (kind.check(column), vec![column.to_owned()]);
         self.checks.push(Check { name: None, condition, columns });
+    }
+
+    /// Adds the declared type of a column, and whether it limits the length of values.
+    pub fn add_type(&mut self, column: &str, declared: String, is_enforced: bool) {
+        self.types.push((column.to_owned(), (declared, is_enforced)));
     }
 
     /// Adds a UNIQUE with a name.
@@ -148,6 +155,9 @@ impl Constraints {
         let usual = |columns: &[String], suffix: &str| usual_constraint_name(table, columns, suffix);
         for (name, sql) in self.defaults {
             schema.set_default(schema.index_of(&name)?, Some(sql));
+        }
+        for (name, declared) in self.types {
+            schema.declare_type(schema.index_of(&name)?, Some(declared));
         }
         for column in schema.columns.iter_mut().filter(|column| self.required.contains(&column.name)) {
             column.nullable = false;

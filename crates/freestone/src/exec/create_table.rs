@@ -199,6 +199,11 @@ impl<'c> Declared<'c> {
         for part in std::mem::take(&mut self.parts) {
             match part {
                 Part::Like(like) => {
+                    for (at, column) in like.columns.iter().enumerate() {
+                        if let Some((declared, is_enforced)) = like.declared_type(at) {
+                            self.constraints.add_type(&column.name, declared.to_owned(), is_enforced);
+                        }
+                    }
                     columns.extend(like.columns);
                     checks.extend(like.checks);
                 }
@@ -217,7 +222,12 @@ fn columns_like(transaction: &mut WriteTransaction, other: &ObjectName) -> Resul
     let table = dml::find(transaction, &kept_name(other)?, LockMode::Shared)?;
     let columns = table.schema.columns.clone();
     let checks = table.schema.checks.iter().filter(|check| text_types::of_check(check).is_some()).cloned();
-    Ok(TableSchema { columns, checks: checks.collect(), ..TableSchema::default() })
+    let mut like = TableSchema { columns, checks: checks.collect(), ..TableSchema::default() };
+    for at in 0..like.columns.len() {
+        let declared = table.schema.declared_type(at);
+        like.declare_type(at, declared.map(|(declared, is_enforced)| (declared.to_owned(), is_enforced)));
+    }
+    Ok(like)
 }
 
 /// The columns of CREATE TABLE AS.

@@ -168,7 +168,15 @@ impl Point {
 /// Whether rows of a table are exactly the values that they are given. What this does not know of a table, such as
 /// values that the database computes, leaves the statement to the planner.
 fn is_plain(schema: &TableSchema) -> bool {
-    let TableSchema { columns, primary_key: _, foreign_keys: _, unique_keys: _, checks: _, column_ids: _, defaults } =
-        schema;
+    let TableSchema {
+        columns,
+        primary_key: _,
+        foreign_keys: _,
+        unique_keys: _,
+        checks: _,
+        column_ids: _,
+        defaults,
+        declared: _,
+    } = schema;
     defaults.is_empty() && columns.iter().all(|Column { name: _, data_type: _, nullable: _ }| true)
 }

@@ -19,7 +19,7 @@ use datafusion::scalar::ScalarValue;
 use freestone_advisor::{PathTest, PredicateForm};
 use freestone_bucket::Stores;
 use freestone_sql::{Class, Keyword};
-use freestone_store::schema::{ConstraintKind, ForeignKey, Identity, usual_constraint_name};
+use freestone_store::schema::{ConstraintKind, ForeignKey, Identity, TableSchema, usual_constraint_name};
 use freestone_store::{OpenTransaction, PoolList, Snapshot, Table, TransactionList};
 
 use super::columns::{batch, booleans, numbers, texts};
@@ -615,12 +615,20 @@ pub(crate) fn create_without_design(
     )
 }
 
+/// The declared type of a column, if it is one of texts: other systems have these, and mean the same by them.
+fn portable_type(schema: &TableSchema, column: usize) -> Option<String> {
+    let (declared, _) = schema.declared_type(column)?;
+    let is_text = ["TEXT", "VARCHAR", "CHAR"].iter().any(|name| declared.starts_with(name));
+    is_text.then(|| declared.to_owned())
+}
+
 /// Stored and generated columns in their order.
 fn column_definitions(table: &Table, snapshot: &Snapshot) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     for (at, column) in table.schema.columns.iter().enumerate() {
         let not_null = if column.nullable { "" } else { " NOT NULL" };
-        let (name, mut data_type) = (bare_or_quoted(&column.name), column_type(&table.schema, column));
+        let mut data_type = portable_type(&table.schema, at).unwrap_or_else(|| column_type(&table.schema, column));
+        let name = bare_or_quoted(&column.name);
         let default = match (table.schema.identity_of(at), table.schema.sequence_of(at)) {
             (Some(identity), sequence) => {
                 let kind = if identity == Identity::Always { "ALWAYS" } else { "BY DEFAULT" };

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
+use freestone_sql::tree::ObjectName;
 
 use crate::catalog::Scope;
 use crate::context::Outcome;
@@ -91,6 +92,25 @@ impl Relation {
         let own = self.name.split_once('.').filter(|_| self.is_temporary);
         own.map_or(&self.name, |(_, own)| own)
     }
+}
+
+/// The table or view of a name.
+#[derive(Debug, Clone)]
+pub enum NamedRelation {
+    /// A table.
+    Table {
+        /// The name, with the schema unless that is the default one.
+        name: String,
+        /// The stored columns.
+        schema: SchemaRef,
+    },
+    /// A view.
+    View {
+        /// The name, as for a table.
+        name: String,
+        /// Its query.
+        query: String,
+    },
 }
 
 /// A foreign key.
@@ -221,6 +241,33 @@ impl Session {
             relation.indexes.iter_mut().for_each(|(name, _)| *name = own_name(name).to_owned());
         }
         Ok(relations)
+    }
+
+    /// The table or view of the database that a name means in a statement. `None` if there is none, or it has generated columns.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn named_relation(&self, name: &ObjectName) -> Result<Option<NamedRelation>> {
+        let snapshot = self.snapshot()?;
+        let stored = self.planner().table_name(&snapshot, name)?;
+        if let Some(table) = snapshot.table(&stored) {
+            let has_others = !definitions::generated(&snapshot, &stored).is_empty();
+            let schema = text_types::stored_schema(&table.schema);
+            return Ok((!has_others).then(|| NamedRelation::Table { name: shown(&stored), schema }));
+        }
+        let query = definitions::view_text(&snapshot, &stored);
+        Ok(query.map(|query| NamedRelation::View { name: shown(&stored), query: query.to_owned() }))
+    }
+
+    /// The full name of the table, view or sequence that a name means: with its schema, unless that is the default one.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub fn find_relation(&self, name: &ObjectName) -> Result<Option<String>> {
+        let snapshot = self.snapshot()?;
+        let stored = self.planner().table_name(&snapshot, name)?;
+        let is_there = snapshot.relation_id(&stored).is_some() || sequences::find(&snapshot, &stored).is_some();
+        Ok(is_there.then(|| shown(&stored)))
     }
 
     /// The types that CREATE TYPE has made of labels, by name, with the labels.

@@ -53,8 +53,9 @@ const fn setting(name: &'static str, key: &'static str, kind: Kind) -> Setting {
 }
 
 /// All settings, by name.
-pub(super) const SETTINGS: [Setting; 15] = [
+pub(super) const SETTINGS: [Setting; 16] = [
     setting("batch_size", "datafusion.execution.batch_size", Kind::Whole(1, BATCH_ROWS_MAX)),
+    setting("check_lengths", "freestone.check_lengths", Kind::Boolean),
     setting("copies", "freestone.copies", Kind::Boolean),
     Setting { aliases: &["null_order"], ..setting("default_null_order", "freestone.default_null_order", Kind::Nulls) },
     setting("design", "freestone.design", Kind::Design),

@@ -54,6 +54,8 @@ extensions_options! {
         pub distribution_threshold: u64, default = 20
         /// Whether a worker that has ended its part of a statement gets some of what others have not begun
         pub distribution_claims: bool, default = true
+        /// Whether columns that are declared as VARCHAR(n) or CHAR(n) refuse longer texts
+        pub check_lengths: bool, default = false
     }
 }
 
@@ -85,6 +87,11 @@ pub(crate) fn iterator(config: &ConfigOptions) -> Option<IteratorKind> {
 /// Whether rows that nothing sorts come in the order of their tables.
 pub(crate) fn preserves_insertion_order(config: &ConfigOptions) -> bool {
     config.extensions.get::<FreestoneSettings>().is_none_or(|own| own.preserve_insertion_order)
+}
+
+/// Whether columns that are declared with a length refuse longer texts.
+pub(crate) fn checks_lengths(config: &ConfigOptions) -> bool {
+    config.extensions.get::<FreestoneSettings>().is_some_and(|own| own.check_lengths)
 }
 
 /// The least predicted time of a statement of which workers get parts.

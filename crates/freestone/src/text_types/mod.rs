@@ -5,10 +5,13 @@
 //! fields of columns and casts to an ENUM have its labels as metadata ([`LABELS`]); a rule ([`enum_order::EnumOrder`])
 //! finds them there, and compares and sorts by the places of the labels.
 
+pub(crate) mod declared;
 pub(crate) mod enum_extremes;
 mod enum_functions;
 pub(crate) mod enum_order;
 mod normal_functions;
+
+pub use declared::declared_type;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -75,7 +78,8 @@ fn all_items(values: &ArrayRef, test: &dyn Fn(&ArrayRef) -> Result<BooleanArray>
     lists.iter().map(|items| items.map(passed).transpose()).collect()
 }
 
-/// Rows as they are stored: texts of a type with a normal form in it, and fields without metadata of types.
+/// Rows as they are stored: texts of a type with a normal form in it, others within their length, and fields without metadata
+/// of types.
 ///
 /// # Errors
 /// A text is no value of its column's type.
@@ -86,7 +90,7 @@ pub(crate) fn in_normal_form(batch: RecordBatch) -> Result<RecordBatch, crate::e
     }
     let columns = schema.fields().iter().zip(batch.columns()).map(|(field, column)| match normal_of(field) {
         Some(kind) => normal_functions::stored(column, kind, field.name()),
-        None => Ok(column.clone()),
+        None => declared::fitted(column, field.metadata(), field.name()),
     });
     let columns = columns.collect::<Result<Vec<_>, _>>()?;
     let plain = schema.fields().iter().map(|field| field.as_ref().clone().with_metadata(HashMap::new()));
@@ -95,15 +99,28 @@ pub(crate) fn in_normal_form(batch: RecordBatch) -> Result<RecordBatch, crate::e
     Ok(RecordBatch::try_new_with_options(plain, columns, &options)?)
 }
 
-/// The schema of a table whose fields say which of them are of types of texts, or lists of them.
+/// The schema of a table whose fields say which of them are of types of texts, or lists of them, and what was declared.
 pub(crate) fn stored_schema(table: &TableSchema) -> SchemaRef {
-    with_types(table.to_arrow(), table, true)
+    with_metadata(with_types(table.to_arrow(), table, true), |at| declared::metadata(table, at))
+}
+
+/// The schema with more metadata of the fields at some positions.
+fn with_metadata(schema: SchemaRef, more: impl Fn(usize) -> Option<(String, String)>) -> SchemaRef {
+    let fields = schema.fields().iter().enumerate().map(|(at, field)| match more(at) {
+        Some(entry) => {
+            let metadata = field.metadata().clone().into_iter().chain([entry]).collect();
+            Arc::new(field.as_ref().clone().with_metadata(metadata))
+        }
+        None => field.clone(),
+    });
+    Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
 }
 
 /// The schema by which rows are brought into the form in which a table stores them: [`in_normal_form`] asks for no other types.
 pub(crate) fn written_schema(table: &TableSchema) -> SchemaRef {
     let has_normal = table.checks.iter().any(|check| check.condition.starts_with(CHECK_NORMAL));
-    if has_normal { stored_schema(table) } else { table.to_arrow() }
+    let schema = if has_normal { with_types(table.to_arrow(), table, true) } else { table.to_arrow() };
+    if declared::has_lengths(table) { with_metadata(schema, |at| declared::length_metadata(table, at)) } else { schema }
 }
 
 /// The metadata of a field with these labels.
