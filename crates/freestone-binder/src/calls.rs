@@ -7,7 +7,7 @@ use datafusion_expr::arguments::{ArgumentName, resolve_function_arguments};
 use datafusion_expr::expr::{AggregateFunction, NullTreatment, ScalarFunction};
 use datafusion_expr::planner::{PlannerResult, RawAggregateExpr};
 use datafusion_expr::utils::COUNT_STAR_EXPANSION;
-use datafusion_expr::{AggregateUDF, Expr, ExprSchemable, ScalarUDF, SortExpr, Volatility};
+use datafusion_expr::{AggregateUDF, Cast, Expr, ExprSchemable, ScalarUDF, SortExpr, Volatility};
 use freestone_sql::Span;
 use freestone_sql::tree::{self, Argument, Call, ExprKind, ObjectName};
 
@@ -95,6 +95,7 @@ impl Binder<'_> {
             if plain.name == "concat" && self.are_lists(&values) {
                 return self.scalar_call("list_concat", values, span);
             }
+            let values = if plain.name == "coalesce" { self.with_typed_nulls(values) } else { values };
             return Ok(self.of_scalar(function, values));
         }
         if functions.higher_order(&plain.name).is_some() {
@@ -108,6 +109,20 @@ impl Binder<'_> {
                 .with_hint(format!("write {}(…) OVER (…)", plain.name)));
         }
         Err(self.no_function(&plain.name, call.name.span))
+    }
+
+    /// Values of which NULL, and parameters of no type, have the type of the others, if those are all of one.
+    fn with_typed_nulls(&self, values: Vec<Expr>) -> Vec<Expr> {
+        let schema = self.schema();
+        let types: Option<Vec<DataType>> = values.iter().map(|value| value.get_type(&schema).ok()).collect();
+        let Some(types) = types else { return values };
+        let mut typed = types.iter().filter(|kind| **kind != DataType::Null);
+        let Some(common) = typed.next().filter(|first| typed.all(|other| other == *first)) else { return values };
+        let with_type = |(value, kind): (Expr, &DataType)| match kind {
+            DataType::Null => Expr::Cast(Cast::new(Box::new(value), common.clone())),
+            _ => value,
+        };
+        values.into_iter().zip(&types).map(with_type).collect()
     }
 
     /// Whether all values but NULL are lists, and one is.

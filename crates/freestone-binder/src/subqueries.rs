@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_schema::DataType;
 use datafusion_common::Spans;
 use datafusion_expr::expr::{AggregateFunction, Exists, InList, InSubquery, SetComparison, SetQuantifier};
-use datafusion_expr::{Aggregate, Expr, ExprSchemable, Limit, LogicalPlan, Operator, SortExpr, Subquery};
+use datafusion_expr::{Aggregate, Cast, Expr, ExprSchemable, Limit, LogicalPlan, Operator, SortExpr, Subquery};
 use freestone_sql::Span;
 use freestone_sql::tree::{self, BinaryOperator, ExprKind, Literal, Quantity, Query};
 
@@ -102,6 +102,7 @@ impl Binder<'_> {
         };
         if is_parameter && operator == BinaryOperator::Eq && !all {
             // Its items are tested on encoded data.
+            let list = self.with_type_of(list, &value);
             return self.scalar_call("array_has", vec![list, value], span);
         }
         let functions = self.world.functions;
@@ -111,6 +112,16 @@ impl Binder<'_> {
         // So that it is NULL, not false, if the list has a NULL and no such item.
         let opposite = opposite(operator, span)?;
         Ok(Expr::Not(Box::new(functions.compare_all(value, opposite, list).at(span)?)))
+    }
+
+    /// A parameter without a type as a list of values of the operand's type.
+    fn with_type_of(&self, list: Expr, operand: &Expr) -> Expr {
+        let schema = self.schema();
+        let is_open = list.get_type(&schema).is_ok_and(|list| list == list_of(DataType::Null));
+        match operand.get_type(&schema) {
+            Ok(item) if is_open && item != DataType::Null => Expr::Cast(Cast::new(Box::new(list), list_of(item))),
+            _ => list,
+        }
     }
 
     /// A text behind ANY and ALL, such as `'{a,b}'`: a list of values of the operand's type.

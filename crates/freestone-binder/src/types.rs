@@ -101,11 +101,10 @@ impl Binder<'_> {
     pub fn sql_type(&mut self, written: &Type) -> Result<SqlType> {
         let span = written.span;
         match &written.kind {
-            TypeKind::List(item) => match self.sql_type(item)? {
-                of_texts @ (SqlType::Enum(_) | SqlType::Normal(_)) => Ok(SqlType::Texts(Box::new(of_texts), 0)),
-                SqlType::Texts(item, around) => Ok(SqlType::Texts(item, around + 1)),
-                known => Ok(SqlType::Plain(list_of(whole(known, span)?))),
-            },
+            TypeKind::List(item) => {
+                let item = self.sql_type(item)?;
+                list_type(item, span)
+            }
             TypeKind::Array(item, length) => {
                 let item = Arc::new(Field::new("item", self.part_type(item)?, true));
                 let length = length.parse().map_err(|_| invalid(span, "an array has fewer items"))?;
@@ -190,6 +189,12 @@ impl Binder<'_> {
         match found {
             Some((_, data_type)) => Ok(SqlType::Plain(data_type.clone())),
             None => {
+                // PostgreSQL's names of arrays.
+                if let Some(item) = name.strip_prefix('_').filter(|item| !item.starts_with('_') && modifiers.is_empty())
+                    && let Ok(known) = self.named_type(item, modifiers, span)
+                {
+                    return list_type(known, span);
+                }
                 let known = NAMES.iter().flat_map(|(names, _)| names.iter().copied()).chain(OTHERS);
                 Err(unknown(span, "type", name, known))
             }
@@ -304,6 +309,15 @@ fn timestamp(name: &str, modifiers: &[String], span: Span) -> Result<SqlType> {
     };
     let zone = (name == "timestamptz").then(|| "+00:00".into());
     Ok(SqlType::Plain(DataType::Timestamp(unit, zone)))
+}
+
+/// The type of lists with items of a type.
+fn list_type(item: SqlType, span: Span) -> Result<SqlType> {
+    match item {
+        of_texts @ (SqlType::Enum(_) | SqlType::Normal(_)) => Ok(SqlType::Texts(Box::new(of_texts), 0)),
+        SqlType::Texts(item, around) => Ok(SqlType::Texts(item, around + 1)),
+        known => Ok(SqlType::Plain(list_of(whole(known, span)?))),
+    }
 }
 
 /// A list of values of a type.

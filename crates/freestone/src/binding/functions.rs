@@ -9,7 +9,7 @@ use datafusion::common::{DFSchema, ScalarValue, not_impl_err, plan_err};
 use datafusion::datasource::provider_as_source;
 use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
-use datafusion::functions_nested::expr_fn::{array_has, array_max, array_min, array_position, cardinality};
+use datafusion::functions_nested::expr_fn::{array_has, array_max, array_min, cardinality};
 use datafusion::logical_expr::planner::{
     ExprPlanner, PlannerResult, RawAggregateExpr, RawBinaryExpr, RawFieldAccessExpr, RawWindowExpr,
 };
@@ -312,7 +312,8 @@ impl Functions for Registry<'_> {
         };
         let unknown = lit(ScalarValue::Boolean(None));
         // It finds NULL among the items, too.
-        let has_null = array_position(list.clone(), lit(ScalarValue::Null), lit(1i64)).is_not_null();
+        let Some(position) = self.scalar("list_position") else { return plan_err!("list_position is missing") };
+        let has_null = position.call(vec![list.clone(), lit(ScalarValue::Null)]).is_not_null();
         when(list.clone().is_null(), unknown.clone())
             .when(cardinality(list).eq(lit(0u64)), lit(true))
             .when(value.is_null(), unknown.clone())
