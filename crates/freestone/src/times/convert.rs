@@ -380,7 +380,13 @@ pub(crate) fn is_zoned_by_name(text: &str) -> bool {
 pub(crate) fn plain_literal(text: &str, to: &DataType) -> Option<String> {
     let written = text::parse(text)?;
     let zone = written.zone.as_deref().map(Zone::parse);
-    if !matches!(zone, None | Some(Some(Zone::Fixed(_)))) {
+    // Arrow reads no seconds of an offset.
+    let is_read = match zone {
+        None => true,
+        Some(Some(Zone::Fixed(seconds))) => seconds % 60 == 0,
+        Some(_) => false,
+    };
+    if !is_read {
         return None;
     }
     let days = written.days?;
