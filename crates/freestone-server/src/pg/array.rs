@@ -87,16 +87,16 @@ fn number(rest: &mut &[u8]) -> Result<i32, String> {
 }
 
 fn list(values: Vec<Option<ScalarValue>>, element: Type) -> Result<ScalarValue, String> {
-    let to = types::parameter_type(element.oid).ok_or_else(|| format!("there are no arrays of {}", element.sql))?;
+    let to = types::item_type(element).ok_or_else(|| format!("there are no arrays of {}", element.sql))?;
     let to = if element == types::NUMERIC { common_decimal(&values)?.unwrap_or(to) } else { to };
     let inner = values.iter().flatten().map(ScalarValue::data_type).find(|inner| matches!(inner, DataType::List(_)));
     let to = inner.unwrap_or(to);
     let value = |value: Option<ScalarValue>| match value {
-        Some(value) => value.cast_to(&to),
-        None => ScalarValue::try_new_null(&to),
+        Some(ScalarValue::Utf8View(Some(text))) if element == types::UUID => parameters::uuid(&text),
+        Some(value) => value.cast_to(&to).map_err(|error| error.strip_backtrace()),
+        None => ScalarValue::try_new_null(&to).map_err(|error| error.strip_backtrace()),
     };
-    let values = values.into_iter().map(value).collect::<Result<Vec<_>, _>>();
-    let values = values.map_err(|error| error.strip_backtrace())?;
+    let values = values.into_iter().map(value).collect::<Result<Vec<_>, _>>()?;
     Ok(ScalarValue::List(ScalarValue::new_list_nullable(&values, &to)))
 }
 
@@ -134,6 +134,14 @@ mod tests {
         };
         check(b"{1,2, NULL}", false, types::INT4, "[1, 2, ]");
         check(b"{}", false, types::INT4, "[]");
+        let uuid = "{00000000-0000-0000-0000-0000000000ff,NULL,A0EEBC99-9c0b4ef8-bb6d6bb9-bd380a11}";
+        check(
+            uuid.as_bytes(),
+            false,
+            types::UUID,
+            "[000000000000000000000000000000ff, , a0eebc999c0b4ef8bb6d6bb9bd380a11]",
+        );
+        assert!(text(b"{00000000-0000-0000-0000-0000000000f}", types::UUID, &Zone::Fixed(0)).is_err());
         check(b"{1.50,0.00001,NULL,1e3}", false, types::NUMERIC, "[1.50000, 0.00001, , 1000.00000]");
         check(b" {a b,\"c,\\\"d\",\"NULL\"} ", false, types::TEXT, "[a b, c,\"d, NULL]");
         let head = [1, 0, 23].map(i32::to_be_bytes).concat();

@@ -2,8 +2,8 @@
 //! values that are stored in columns of `inet` or of labels.
 
 use freestone_sql::tree::{
-    Assignment, Expr, ExprKind, Insert, Name, ObjectName, Parameter, Query, QueryBody, SelectItem, Statement,
-    StatementKind, TypeKind, Update, Walk, Write,
+    Assignment, Expr, ExprKind, Insert, Name, ObjectName, OnConflict, Parameter, Query, QueryBody, SelectItem,
+    Statement, StatementKind, TypeKind, Update, Walk, Write,
 };
 
 use super::types::{self, ColumnType, Type};
@@ -11,27 +11,41 @@ use super::types::{self, ColumnType, Type};
 /// The types to which a statement casts its parameters: the place of each, from 0, and the OID. Only those that the
 /// engine does not find itself.
 pub fn of_casts(statement: &Statement, is_enum: &dyn Fn(&str) -> bool) -> Vec<(usize, u32)> {
-    let mut casts = Casts { is_enum, found: vec![] };
-    match &statement.kind {
-        StatementKind::Query(query) => casts.query(query),
-        StatementKind::LockRows(lock) => casts.query(&lock.query),
-        StatementKind::Write(write) => casts.write(write),
-        _ => {}
-    }
-    casts.found
+    Casts::of(statement, is_enum).found
+}
+
+/// The place of each parameter, from 0, once for each use.
+pub fn used(statement: &Statement) -> Vec<usize> {
+    Casts::of(statement, &|_| false).used
 }
 
 struct Casts<'a> {
     is_enum: &'a dyn Fn(&str) -> bool,
     found: Vec<(usize, u32)>,
+    used: Vec<usize>,
 }
 
-impl Casts<'_> {
+impl<'a> Casts<'a> {
+    fn of(statement: &Statement, is_enum: &'a dyn Fn(&str) -> bool) -> Casts<'a> {
+        let mut casts = Casts { is_enum, found: vec![], used: vec![] };
+        match &statement.kind {
+            StatementKind::Query(query) => casts.query(query),
+            StatementKind::LockRows(lock) => casts.query(&lock.query),
+            StatementKind::Write(write) => casts.write(write),
+            _ => {}
+        }
+        casts
+    }
+
     fn write(&mut self, write: &Write) {
         let mut items: &[SelectItem] = &[];
         match write {
             Write::Insert(insert) => {
                 insert.rows.iter().for_each(|rows| self.query(rows));
+                if let Some(OnConflict::Update { set, condition, .. }) = &insert.on_conflict {
+                    set.iter().for_each(|assignment| self.expr(&assignment.value));
+                    condition.iter().for_each(|condition| self.expr(condition));
+                }
                 items = &insert.returning;
             }
             Write::Update(update) => {
@@ -63,6 +77,7 @@ impl Casts<'_> {
 
 impl Walk for Casts<'_> {
     fn expr(&mut self, expr: &Expr) {
+        self.used.extend(place(expr));
         if let ExprKind::Cast { operand, data_type, .. } = &expr.kind {
             self.cast(operand, data_type);
         }
@@ -89,7 +104,13 @@ fn is_common(element: Type) -> bool {
             | types::FLOAT4
             | types::FLOAT8
             | types::TEXT
+            | types::VARCHAR
             | types::OID
+            | types::UUID
+            | types::DATE
+            | types::TIMESTAMP
+            | types::TIMESTAMPTZ
+            | types::BYTEA
     )
 }
 
@@ -104,7 +125,7 @@ fn place(expr: &Expr) -> Option<usize> {
 /// The table to whose rows a statement gives parameters as they are, and the columns of these parameters.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Stored {
-    pub table: String,
+    pub table: ObjectName,
     /// The place of each parameter, from 0, and its column.
     pub columns: Vec<(usize, StoredIn)>,
 }
@@ -135,7 +156,7 @@ fn inserted(insert: &Insert) -> Option<Stored> {
     let rows = rows_of(insert.rows.as_deref()?)?;
     let columns = rows.iter().flat_map(|row| row.iter().enumerate());
     let columns = columns.filter_map(|(at, value)| Some((place(value)?, column(at)))).collect();
-    Some(Stored { table: written(&insert.table), columns })
+    Some(Stored { table: insert.table.clone(), columns })
 }
 
 fn rows_of(query: &Query) -> Option<&[Vec<Expr>]> {
@@ -151,13 +172,7 @@ fn updated(update: &Update) -> Stored {
         [Name { text, .. }] if !assignment.is_row => Some((place(&assignment.value)?, StoredIn::Named(text.clone()))),
         _ => None,
     };
-    Stored { table: written(&update.table), columns: update.set.iter().filter_map(column).collect() }
-}
-
-/// A name as SQL reads it.
-fn written(name: &ObjectName) -> String {
-    let parts = name.parts.iter().map(|part| freestone::quote(&part.text));
-    parts.collect::<Vec<_>>().join(".")
+    Stored { table: update.table.clone(), columns: update.set.iter().filter_map(column).collect() }
 }
 
 #[cfg(test)]
@@ -199,6 +214,6 @@ mod tests {
         check("UPDATE t SET a = $2, b = $1 || 'x' WHERE c = $3", vec![(1, named("a"))]);
         check("INSERT INTO t SELECT $1", vec![]);
         check("DELETE FROM t WHERE a = $1", vec![]);
-        assert_eq!(stored(&parsed("INSERT INTO s.\"T\" VALUES ($1)")).expect("stored").table, "\"s\".\"T\"");
+        assert_eq!(stored(&parsed("INSERT INTO s.\"T\" VALUES ($1)")).expect("stored").table.to_string(), "s.\"T\"");
     }
 }

@@ -13,6 +13,14 @@ const GROUP: usize = 4;
 /// The maximum digits of the engine's numbers.
 pub const DIGITS_MAX: usize = 38;
 
+/// The same number without zeros at the end of its fraction.
+pub fn shortest(mut value: i128, mut scale: i8) -> (i128, i8) {
+    while scale > 0 && value % 10 == 0 {
+        (value, scale) = (value / 10, scale - 1);
+    }
+    (value, scale)
+}
+
 pub fn write_text(out: &mut Vec<u8>, value: i128, scale: i8) {
     let digits = value.unsigned_abs().to_string();
     if value < 0 {
@@ -115,6 +123,14 @@ mod tests {
         let mut text = vec![];
         write_text(&mut text, 12, -2);
         assert_eq!(text, b"1200");
+    }
+
+    #[test]
+    fn zeros_behind_the_point_are_cut() {
+        assert_eq!(shortest(-12_500_000_000, 10), (-125, 2));
+        assert_eq!(shortest(50_000_000_000, 10), (5, 0));
+        assert_eq!(shortest(0, 10), (0, 0));
+        assert_eq!(shortest(500, 0), (500, 0));
     }
 
     #[test]

@@ -90,6 +90,11 @@ pub fn parameter(
             ));
         }
     };
+    // What the protocol has as microseconds and bytes, the engine plans in its own form.
+    let value = value.and_then(|value| match planned {
+        DataType::Time64(_) | DataType::BinaryView => value.cast_to(planned).map_err(|error| error.strip_backtrace()),
+        _ => Ok(value),
+    });
     let value = value.and_then(|value| match dimensions(&value.data_type()) > dimensions(planned).max(1) {
         true => Err("this array has more dimensions than its type here, which is written with [] for each".into()),
         false => Ok(value),
@@ -244,6 +249,17 @@ fn decimal(text: &str) -> Result<ScalarValue, String> {
     Ok(ScalarValue::Decimal128(Some(value), precision as u8, scale as i8))
 }
 
+/// A UUID as its bytes, from its text with or without hyphens.
+pub(super) fn uuid(text: &str) -> Result<ScalarValue, String> {
+    let wrong = || format!("'{text}' is no UUID");
+    let digits = text.trim().trim_start_matches('{').trim_end_matches('}').replace('-', "");
+    let number = (digits.len() == 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        .then(|| u128::from_str_radix(&digits, 16).ok())
+        .flatten()
+        .ok_or_else(wrong)?;
+    Ok(ScalarValue::FixedSizeBinary(types::UUID_BYTES, Some(number.to_be_bytes().to_vec())))
+}
+
 pub(super) fn binary(bytes: &[u8], kind: Type) -> Result<ScalarValue, String> {
     match kind {
         types::BOOL => Ok(ScalarValue::Boolean(Some(u8::from_be_bytes(fixed(bytes)?) != 0))),
@@ -331,8 +347,8 @@ mod tests {
         let micros = |micros| ScalarValue::TimestampMicrosecond(Some(micros), Some("+00:00".into()));
         check("1970-1-1 3:00", types::TIMESTAMPTZ, micros(3_600_000_000));
         check("1970-01-01 03:00:00-01", types::TIMESTAMPTZ, micros(4 * 3_600_000_000));
-        check("00:00:01-05", types::TIME, ScalarValue::Time64Microsecond(Some(1_000_000)));
-        check("00:00:01+00", types::TIME, ScalarValue::Time64Microsecond(Some(1_000_000)));
+        check("00:00:01-05", types::TIME, ScalarValue::Time64Nanosecond(Some(1_000_000_000)));
+        check("00:00:01+00", types::TIME, ScalarValue::Time64Nanosecond(Some(1_000_000_000)));
     }
 
     #[test]

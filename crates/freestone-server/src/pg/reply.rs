@@ -2,6 +2,7 @@
 
 use super::encoding::Encoding;
 use super::error::{PgError, Position};
+use super::origins::Origin;
 use super::types::ColumnType;
 use super::values::Column;
 use crate::channels::Notification;
@@ -127,14 +128,14 @@ impl Replies {
         }
     }
 
-    pub fn columns(&mut self, columns: &[(String, ColumnType)], formats: impl Fn(usize) -> i16) {
+    pub fn columns(&mut self, columns: &[(String, ColumnType, Option<Origin>)], formats: impl Fn(usize) -> i16) {
         let encoding = self.encoding;
         self.message(b'T', |out| {
             out.extend((columns.len() as u16).to_be_bytes());
-            for (at, (name, kind)) in columns.iter().enumerate() {
+            for (at, (name, kind, origin)) in columns.iter().enumerate() {
                 text(out, name, encoding);
-                out.extend(0i32.to_be_bytes());
-                out.extend(0i16.to_be_bytes());
+                out.extend(origin.map_or(0, |origin| origin.table).to_be_bytes());
+                out.extend(origin.map_or(0, |origin| origin.column).to_be_bytes());
                 out.extend(kind.oid().to_be_bytes());
                 out.extend(kind.width().to_be_bytes());
                 out.extend(kind.modifier.to_be_bytes());

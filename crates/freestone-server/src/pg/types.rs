@@ -66,6 +66,7 @@ types! {
     REGTYPE = 2206, "regtype", "regtype", 4, 2211, 'N';
     JSONB = 3802, "jsonb", "jsonb", -1, 3807, 'U';
     UUID = 2950, "uuid", "uuid", 16, 2951, 'U';
+    VOID = 2278, "void", "void", 4, 0, 'P';
 }
 
 impl Type {
@@ -143,8 +144,14 @@ impl ColumnType {
     pub fn of_field(field: &Field) -> ColumnType {
         let plain = ColumnType::of(field.data_type());
         let told = field.metadata().get(TOLD).and_then(|told| ColumnType::read(told));
-        let told = told.filter(|told| told.is_form_of(plain));
+        let told = told.or_else(|| ColumnType::declared(field)).filter(|told| told.is_form_of(plain));
         told.or_else(|| ColumnType::of_texts(field, plain)).unwrap_or(plain)
+    }
+
+    /// The type that was declared for the column of a table.
+    fn declared(field: &Field) -> Option<ColumnType> {
+        let declared = freestone_sql::parse_type(freestone::declared_type(field)?).ok()?;
+        ColumnType::of_sql(&declared, &|_| false)
     }
 
     /// The type of a field whose texts are of a type of their own.
@@ -191,9 +198,9 @@ impl ColumnType {
     }
 
     /// Whether values of the engine's type are values of this one.
-    fn is_form_of(self, plain: ColumnType) -> bool {
+    pub fn is_form_of(self, plain: ColumnType) -> bool {
         let values = |element: Type| match element {
-            JSON | JSONB | TEXT | BPCHAR | NAME | CHAR | TIMETZ | INET | CIDR | BIT | VARBIT => VARCHAR,
+            JSON | JSONB | TEXT | BPCHAR | NAME | CHAR | TIMETZ | INET | CIDR | BIT | VARBIT | VOID => VARCHAR,
             other if other.category == ENUM => VARCHAR,
             OID | REGCLASS | REGTYPE | REGPROC => INT8,
             other => other,
@@ -219,7 +226,8 @@ impl ColumnType {
         let name = name.parts.last()?;
         let of_enum = || is_enum(&name.text).then(|| of_enum(enum_oid(&name.text))).flatten().map(ColumnType::plain);
         if name.quoted {
-            return of_enum();
+            let of_char = (name.text == "char").then(|| ColumnType::plain(CHAR));
+            return of_char.or_else(of_enum);
         }
         let modifier = modifiers.first().and_then(|modifier| modifier.parse::<i32>().ok());
         let length = modifier.filter(|length| (1..=LENGTH_MAX).contains(length)).map_or(-1, |length| length + 4);
@@ -325,12 +333,24 @@ fn scalar(data_type: &DataType) -> Type {
     }
 }
 
+/// The engine's type for the elements of arrays of a type.
+pub fn item_type(element: Type) -> Option<DataType> {
+    match element {
+        // A text becomes one where it stands alone, and not in a list.
+        UUID => Some(DataType::FixedSizeBinary(UUID_BYTES)),
+        other => parameter_type(other.oid),
+    }
+}
+
+/// The bytes of a UUID.
+pub const UUID_BYTES: i32 = 16;
+
 /// The engine's type for a parameter type that the client declares; `None` if the type is to be inferred from the
 /// statement.
 pub fn parameter_type(oid: u32) -> Option<DataType> {
     use arrow::datatypes::{IntervalUnit, TimeUnit};
     if let Some(element) = Type::by_array(oid) {
-        let element = parameter_type(element.oid)?;
+        let element = item_type(element)?;
         return Some(DataType::List(Arc::new(Field::new_list_field(element, true))));
     }
     Some(match Type::by_oid(oid)? {
@@ -342,11 +362,11 @@ pub fn parameter_type(oid: u32) -> Option<DataType> {
         FLOAT8 => DataType::Float64,
         NUMERIC => DataType::Decimal128(38, 10),
         DATE => DataType::Date32,
-        TIME => DataType::Time64(TimeUnit::Microsecond),
+        TIME => DataType::Time64(TimeUnit::Nanosecond),
         TIMESTAMP => DataType::Timestamp(TimeUnit::Microsecond, None),
         TIMESTAMPTZ => DataType::Timestamp(TimeUnit::Microsecond, Some("+00:00".into())),
         INTERVAL => DataType::Interval(IntervalUnit::MonthDayNano),
-        BYTEA => DataType::Binary,
+        BYTEA => DataType::BinaryView,
         TEXT | VARCHAR | BPCHAR | NAME | CHAR | JSON | JSONB | UUID => DataType::Utf8View,
         TIMETZ | INET | CIDR | BIT | VARBIT => DataType::Utf8View,
         _ => return None,

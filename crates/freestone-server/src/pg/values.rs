@@ -12,12 +12,15 @@ use arrow::datatypes::{
 };
 use arrow::error::ArrowError;
 
+use datafusion::scalar::ScalarValue;
 use freestone::Zone;
 
 use super::calendar::{self, Styles, infinity};
 use super::encoding::Encoding;
+use super::error::PgError;
 use super::types::{self, ColumnType, Type};
 use super::{normal, numeric};
+use crate::sqlstate;
 
 /// Microseconds and days from 1970-01-01 to 2000-01-01, from where PostgreSQL counts.
 pub const EPOCH_MICROS: i64 = 946_684_800_000_000;
@@ -60,6 +63,8 @@ enum Values {
     Float4(Float32Array),
     Float8(Float64Array),
     Numeric(Decimal128Array, i8),
+    /// Those of NUMERIC without precision, which has all digits that a value needs. The engine keeps ten behind the point.
+    Shortest(Decimal128Array, i8),
     /// Numerics of more than 38 digits, as text.
     Digits(StringViewArray),
     Date(PrimitiveArray<Date32Type>),
@@ -110,6 +115,9 @@ impl Column {
             (Values::Text(texts), types::BPCHAR | types::VARCHAR) if of.modifier > 4 && !of.is_array => {
                 let length = of.modifier.unsigned_abs() as usize - 4;
                 Values::Fitted { texts, length, fills: of.element == types::BPCHAR }
+            }
+            (Values::Numeric(values, scale), types::NUMERIC) if of.modifier < 0 && is_unlimited(array.data_type()) => {
+                Values::Shortest(values, scale)
             }
             (Values::Int8(numbers), types::OID | types::REGCLASS | types::REGTYPE | types::REGPROC) => {
                 Values::Oid(numbers)
@@ -164,6 +172,10 @@ impl Column {
                 self.write_float(out, value, 15, |text| freestone::push_float(text, value));
             }
             Values::Numeric(values, scale) => numeric::write_text(out, values.value(row), *scale),
+            Values::Shortest(values, scale) => {
+                let (value, scale) = numeric::shortest(values.value(row), *scale);
+                numeric::write_text(out, value, scale);
+            }
             Values::Digits(values) | Values::Text(values) | Values::Jsonb(values) | Values::Normal(values, _) => {
                 out.extend(values.value(row).as_bytes());
             }
@@ -214,6 +226,10 @@ impl Column {
             Values::Float4(values) => out.extend(values.value(row).to_be_bytes()),
             Values::Float8(values) => out.extend(values.value(row).to_be_bytes()),
             Values::Numeric(values, scale) => numeric::write_binary(out, values.value(row), *scale),
+            Values::Shortest(values, scale) => {
+                let (value, scale) = numeric::shortest(values.value(row), *scale);
+                numeric::write_binary(out, value, scale);
+            }
             Values::Digits(values) => numeric::write_binary_digits(out, values.value(row)),
             Values::Date(values) => {
                 let days = values.value(row);
@@ -322,6 +338,47 @@ impl Column {
         rows.clone().all(|row| length(row).is_some() && Some(length(row)) == first)
             && elements.is_even(offsets[rows.start] as usize..offsets[rows.end] as usize)
     }
+}
+
+/// A value of the type with an OID as PostgreSQL's text, in a time zone.
+///
+/// # Errors
+///
+/// It has none.
+pub fn as_text(value: &ScalarValue, oid: u32, styles: Styles, zone: &Zone) -> Result<ScalarValue, PgError> {
+    if value.is_null() {
+        return Ok(ScalarValue::Utf8View(None));
+    }
+    let wrong = |reason: String| PgError::new(sqlstate::DATA_EXCEPTION, reason);
+    let value = match value {
+        ScalarValue::TimestampMicrosecond(micros, Some(_)) => {
+            ScalarValue::TimestampMicrosecond(*micros, Some(zone.name().into()))
+        }
+        other => other.clone(),
+    };
+    let array = value.to_array().map_err(|error| wrong(error.strip_backtrace()))?;
+    let of = ColumnType::of_oid(oid).unwrap_or(ColumnType::of(array.data_type()));
+    let column =
+        Column::new(&array, of, Form { binary: false, styles: Styles { encoding: Encoding::default(), ..styles } });
+    let mut text = vec![];
+    column.map_err(|error| wrong(error.to_string()))?.write(0, &mut text);
+    let text = match of.element {
+        // A cast gives whole words, where output has one letter.
+        types::BOOL if !of.is_array => {
+            if text == b"t" {
+                b"true".to_vec()
+            } else {
+                b"false".to_vec()
+            }
+        }
+        _ => text,
+    };
+    Ok(ScalarValue::Utf8View(Some(String::from_utf8_lossy(&text).into_owned())))
+}
+
+/// Whether a type is that of NUMERIC without precision.
+fn is_unlimited(data_type: &DataType) -> bool {
+    types::parameter_type(types::NUMERIC.oid).as_ref() == Some(data_type)
 }
 
 impl Values {

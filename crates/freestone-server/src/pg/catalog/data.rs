@@ -8,6 +8,8 @@ use freestone::{Relation, SequenceRelation};
 
 use crate::advisory::AdvisoryLocks;
 use crate::pg::connection::ChannelChanges;
+use crate::pg::origins::{hash, object_oid};
+use crate::pg::search_path::{self, PUBLIC};
 use crate::pg::settings::Settings;
 use crate::pg::types::ColumnType;
 use crate::sessions::Peers;
@@ -26,8 +28,6 @@ pub const OID_HEAP: i64 = 2;
 pub const OID_BTREE: i64 = 403;
 /// The first OID of tables of the catalog that have none of PostgreSQL.
 const OID_CATALOG_FIRST: i64 = 3100;
-/// The first OID of user objects.
-const OID_FIRST: i64 = 20_000;
 
 /// The data from which the tables and functions of the catalog are computed.
 #[derive(Debug)]
@@ -202,10 +202,27 @@ impl Data {
         self.relations.iter().find(|known| known.oid == oid)
     }
 
+    /// The table or view of a name, which is looked for in the schemas of the search path if it names none.
     pub fn named(&self, name: &str) -> Option<&RelationOids> {
         let is_own = |known: &&RelationOids| known.relation.is_temporary && known.relation.own_name() == name;
         let own = self.relations.iter().find(is_own);
-        own.or_else(|| self.relations.iter().find(|known| known.relation.name == name))
+        let whole = |name: &str| self.relations.iter().find(|known| known.relation.name == name);
+        let within = |schema: &String| match schema == PUBLIC {
+            true => whole(name).filter(|found| found.in_schema.is_none()),
+            false => whole(&format!("{schema}.{name}")),
+        };
+        own.or_else(|| self.search_path().iter().find_map(within)).or_else(|| whole(name))
+    }
+
+    /// The schemas in which names are looked for.
+    pub fn search_path(&self) -> Vec<String> {
+        self.settings.show("search_path").map(|(_, setting)| search_path::schemas(setting)).unwrap_or_default()
+    }
+
+    /// The schemas of the search path that exist.
+    pub fn searched_schemas(&self) -> Vec<String> {
+        let exists = |schema: &String| schema == PUBLIC || self.schemas.contains(schema);
+        self.search_path().into_iter().filter(exists).collect()
     }
 
     /// All indexes, with their tables.
@@ -394,7 +411,7 @@ impl RelationOids {
 
 /// The OID of a schema that CREATE SCHEMA has made.
 pub fn schema_oid(name: &str) -> i64 {
-    OID_FIRST + hash(name)
+    object_oid(name)
 }
 
 /// The OID of a table of the catalog. Those to which other tables refer are PostgreSQL's.
@@ -412,17 +429,9 @@ pub fn catalog_oid(name: &str) -> i64 {
     }
 }
 
-/// FNV-1a
-fn hash(name: &str) -> i64 {
-    let hash = name
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
-    (hash % 1_000_000_000) as i64
-}
-
 /// The OID of a name. It is the same in every session, so clients may store it.
 fn number(taken: &mut HashMap<i64, ()>, name: &str) -> i64 {
-    let mut oid = OID_FIRST + hash(name);
+    let mut oid = object_oid(name);
     while taken.insert(oid, ()).is_some() {
         oid += 1;
     }

@@ -57,11 +57,13 @@ const ZERO: Body = |_, _| Value::Int(0);
 const FUNCTIONS: &[(&str, Kind, Body)] = &[
     ("version", Kind::Text, |_, _| Value::Text(format!("PostgreSQL {VERSION}"))),
     ("current_database", Kind::Text, |data, _| Value::Text(data.database.clone())),
-    ("current_schema", Kind::Text, |_, _| Value::Text("public".into())),
-    ("current_schemas", Kind::TextArray, |_, arguments| {
+    ("current_schema", Kind::Text, |data, _| {
+        data.searched_schemas().into_iter().next().map_or(Value::Null, Value::Text)
+    }),
+    ("current_schemas", Kind::TextArray, |data, arguments| {
         let implicit = arguments.first() == Some(&Value::Bool(true));
-        let names = [PG_CATALOG, "public"].into_iter().skip(usize::from(!implicit));
-        Value::TextArray(names.map(str::to_owned).collect())
+        let first = implicit.then(|| PG_CATALOG.to_owned());
+        Value::TextArray(first.into_iter().chain(data.searched_schemas()).collect())
     }),
     ("current_user", Kind::Text, |data, _| Value::Text(data.user.clone())),
     ("pg_get_userbyid", Kind::Text, |data, arguments| {
@@ -145,9 +147,12 @@ const FUNCTIONS: &[(&str, Kind, Body)] = &[
     ("pg_table_is_visible", Kind::Bool, |data, arguments| {
         let oid = arguments.first().and_then(Value::int);
         let is_it = |table: &RelationOids| Some(table.oid) == oid || table.indexes.iter().any(|i| Some(i.oid) == oid);
-        let is_apart = data.relations.iter().any(|table| table.in_schema.is_some() && is_it(table))
-            || data.sequences.iter().any(|of| of.in_schema.is_some() && Some(of.oid) == oid);
-        Value::Bool(!is_apart)
+        let table = data.relations.iter().find(|table| is_it(table));
+        let sequence = data.sequences.iter().find(|of| Some(of.oid) == oid);
+        let schema = table.map(|table| table.schema().1).or_else(|| sequence.map(|of| of.names().1));
+        let path = data.search_path();
+        let is_searched = |schema: &str| schema == PG_TEMP || path.iter().any(|searched| searched == schema);
+        Value::Bool(schema.is_none_or(is_searched))
     }),
     ("pg_type_is_visible", Kind::Bool, YES),
     ("pg_function_is_visible", Kind::Bool, YES),
@@ -431,15 +436,26 @@ fn format_type(data: &Data, arguments: &[Value]) -> Option<String> {
         }
     }
     let modifier = arguments.get(1).and_then(Value::int).unwrap_or(-1);
-    if let Some(element) = crate::pg::types::TYPES.iter().find(|known| known.array == oid && oid != 0) {
-        return Some(format!("{}[]", element.sql));
+    if let Some(element) = Type::by_array(oid) {
+        return Some(format!("{}[]", with_modifier(element, modifier)));
     }
-    let name = Type::by_oid(oid).map_or("???", |known| known.sql);
-    if oid == crate::pg::types::NUMERIC.oid && modifier >= 4 {
-        let modifier = modifier - 4;
-        return Some(format!("numeric({},{})", modifier >> 16, modifier & 0x7ff));
+    Some(Type::by_oid(oid).map_or("???".to_owned(), |known| with_modifier(known, modifier)))
+}
+
+/// The name of a type with its length, precision or digits.
+fn with_modifier(of: Type, modifier: i64) -> String {
+    let digits = |word: &str| match of.sql.split_once(' ') {
+        Some((first, rest)) if first == word => format!("{word}({modifier}) {rest}"),
+        _ => format!("{}({modifier})", of.sql),
+    };
+    match of {
+        types::NUMERIC if modifier >= 4 => format!("numeric({},{})", (modifier - 4) >> 16, (modifier - 4) & 0x7ff),
+        types::VARCHAR | types::BPCHAR if modifier > 4 => format!("{}({})", of.sql, modifier - 4),
+        types::TIME | types::TIMETZ if modifier >= 0 => digits("time"),
+        types::TIMESTAMP | types::TIMESTAMPTZ if modifier >= 0 => digits("timestamp"),
+        types::BIT | types::VARBIT if modifier > 0 => format!("{}({modifier})", of.sql),
+        _ => of.sql.to_owned(),
     }
-    Some(name.to_owned())
 }
 
 /// The comment on a table or view, or on a column of it.

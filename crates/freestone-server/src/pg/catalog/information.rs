@@ -226,6 +226,7 @@ fn described_column(
 ) -> Vec<Cell> {
     let element = kind.element;
     let (precision, scale) = precision(kind);
+    let (length, bytes) = lengths(kind);
     let numeric = |value: Option<i64>| value.map_or(Cell::Null, Cell::Int);
     let radix = precision.map(|_| if element == types::NUMERIC { 10 } else { 2 });
     let is_time = [types::TIME, types::TIMESTAMP, types::TIMESTAMPTZ].contains(&element);
@@ -240,8 +241,8 @@ fn described_column(
         Cell::Null,
         if nullable { "YES" } else { "NO" },
         if kind.is_array { "ARRAY" } else { element.sql },
-        Cell::Null,
-        Cell::Null,
+        numeric(length),
+        numeric(bytes),
         numeric(precision),
         numeric(radix),
         numeric(scale),
@@ -259,6 +260,17 @@ fn described_column(
         Cell::Null,
         "YES",
     ]
+}
+
+/// The characters and bytes that texts of a type have at most.
+fn lengths(kind: ColumnType) -> (Option<i64>, Option<i64>) {
+    /// The bytes of the longest text in PostgreSQL.
+    const BYTES_MAX: i64 = 1 << 30;
+    /// The bytes of the longest character.
+    const CHARACTER_BYTES: i64 = 4;
+    let is_text = [types::TEXT, types::VARCHAR, types::BPCHAR].contains(&kind.element) && !kind.is_array;
+    let length = (is_text && kind.modifier > 4).then(|| i64::from(kind.modifier) - 4);
+    (length, is_text.then(|| length.map_or(BYTES_MAX, |length| length * CHARACTER_BYTES)))
 }
 
 /// The digits of a number in its radix, and the digits of the fraction if the type is exact.

@@ -122,7 +122,8 @@ impl Catalog {
 
 /// Whether a statement may query the catalog, or what was noted of the session in it.
 pub fn is_asked_for(sql: &str) -> bool {
-    const SIGNS: [&str; 6] = ["pg_", "information_schema", "::reg", "as reg", "to_reg", "current_setting"];
+    const SIGNS: [&str; 7] =
+        ["pg_", "information_schema", "::reg", "as reg", "to_reg", "current_setting", "current_schema"];
     let lower = sql.to_ascii_lowercase();
     SIGNS.iter().any(|sign| lower.contains(sign))
 }

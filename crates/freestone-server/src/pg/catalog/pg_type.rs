@@ -16,7 +16,11 @@ pub fn all_types(data: &Data) -> Rows {
             _ => 0,
         };
         let related = [element, kind.array];
-        rows.push(one_type(data, kind.oid, kind.name, kind.width, &category, related, functions_of(kind)));
+        let mut row = one_type(data, kind.oid, kind.name, kind.width, &category, related, functions_of(kind));
+        if [types::UNKNOWN, types::VOID].contains(kind) {
+            row[KIND] = Cell::from("p");
+        }
+        rows.push(row);
         if kind.array != 0 {
             let name = format!("_{}", kind.name);
             rows.push(one_type(data, kind.array, &name, -1, "A", [kind.oid, 0], "array_".to_owned()));
@@ -55,7 +59,7 @@ const OID_LABEL_FIRST: i64 = 1_900_000_000;
 
 /// The prefix of the names of a type's functions, by which clients recognize types.
 fn functions_of(kind: &Type) -> String {
-    const APART: [&str; 14] = [
+    const APART: [&str; 15] = [
         "json",
         "jsonb",
         "date",
@@ -70,6 +74,7 @@ fn functions_of(kind: &Type) -> String {
         "cidr",
         "bit",
         "varbit",
+        "void",
     ];
     if APART.contains(&kind.name) { format!("{}_", kind.name) } else { kind.name.to_owned() }
 }

@@ -3,6 +3,10 @@
 /// OID and name.
 pub const OF_TYPES: &[(i64, &str)] = &[
     (31, "byteaout"),
+    (2298, "void_in"),
+    (2299, "void_out"),
+    (3120, "void_recv"),
+    (3121, "void_send"),
     (33, "charout"),
     (34, "namein"),
     (35, "nameout"),

@@ -125,7 +125,11 @@ fn null_like(result: &Expr) -> Option<Expr> {
         _ => (value, false),
     };
     // Clients know arrays of texts, and would look up the type of an array of numbers by this very query.
-    let data_type = named_type(if is_list || name_of(element).ends_with("name") { "varchar" } else { "bigint" });
+    let data_type = named_type(match is_list {
+        true => "text",
+        false if name_of(element).ends_with("name") => "varchar",
+        false => "bigint",
+    });
     let data_type = match is_list {
         true => Type { kind: TypeKind::List(Box::new(data_type)), span: Span::default() },
         false => data_type,
@@ -427,7 +431,7 @@ mod tests {
             (
                 "SELECT CASE WHEN t.typtype = 'd' THEN (SELECT b.oid FROM pg_type b WHERE b.oid = t.typbasetype) WHEN t.typtype = 'c' \
                  THEN (SELECT array_agg(a.attname::text) FROM pg_attribute a) END FROM pg_type t",
-                "SELECT CASE WHEN t.typtype = 'd' THEN CAST(NULL AS BIGINT) WHEN t.typtype = 'c' THEN CAST(NULL AS VARCHAR[]) END \
+                "SELECT CASE WHEN t.typtype = 'd' THEN CAST(NULL AS BIGINT) WHEN t.typtype = 'c' THEN CAST(NULL AS TEXT[]) END \
                  FROM pg_type AS t",
             ),
             (

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use freestone::{Error, Inputs, Relation};
+use freestone_sql::Span;
+use freestone_sql::tree::{Name, ObjectName};
 use tokio::sync::mpsc;
 
 use super::Connection;
@@ -31,6 +33,7 @@ use crate::sqlstate;
 impl Connection {
     pub async fn copy_out(&mut self, copy: &CopyOut) -> Result<(), Failure> {
         let works = self.understand(&copy.query).await?;
+        let works = works.into_iter().map(|work| self.adapted(work, &[])).collect::<Result<Vec<_>, _>>()?;
         let [Work::Statement(statement)] = works.as_slice() else {
             return Err(PgError::syntax("COPY takes one query").into());
         };
@@ -44,7 +47,7 @@ impl Connection {
         };
         let binary = copy.options.format == CopyFormat::Binary;
         let schema = self.named(&statement.text, rows.schema.clone());
-        let names: Vec<String> = columns(&schema).into_iter().map(|(name, _)| name).collect();
+        let names: Vec<String> = columns(&schema).into_iter().map(|(name, ..)| name).collect();
         let options = &copy.options;
         check_named(&options.force_quote, &names)?;
         let forced: Vec<bool> = names.iter().map(|name| options.force_quote.has(name)).collect();
@@ -74,6 +77,17 @@ impl Connection {
         self.replies.bare(b'c');
         self.replies.complete(&format!("COPY {count}"));
         Ok(())
+    }
+
+    /// The name of a table into which rows are copied, with the schema in which it is found.
+    pub fn copied_name(&self, name: &str) -> String {
+        let Some(schemas) = self.search_path().filter(|_| !name.contains('.')) else { return name.to_owned() };
+        let own = Name { text: name.to_owned(), quoted: true, span: Span::default() };
+        let written = ObjectName { parts: vec![own], span: Span::default() };
+        let found = self.with_search_path(&schemas, |path| path.found(&written));
+        let joined =
+            |found: ObjectName| found.parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join(".");
+        found.map_or_else(|| name.to_owned(), joined)
     }
 
     /// Receives the client's data. Text is written to a file and loaded when it is complete; binary rows are inserted

@@ -3,8 +3,9 @@
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use freestone::{Description, Error, Inputs, Statement};
+use freestone_sql::tree::ObjectName;
 
 use super::execute::Cursor;
 use super::failure::Failure;
@@ -12,13 +13,18 @@ use super::prepared::{PREPARED_BYTES, PREPARED_MAX, Prepared, is_prepared, no_st
 use super::transaction::Implicit;
 use super::work::{self, Work};
 use super::{Connection, End};
-use crate::execution::{self, CountedMemory};
+use crate::execution::{self, CountedMemory, LONG_TEXT_BYTES};
 use crate::pg::error::PgError;
 use crate::pg::frame::{Bind, Message, Target};
-use crate::pg::names::{Known, as_named};
+use crate::pg::insert_columns;
+use crate::pg::origins::Origin;
 use crate::pg::parameters;
+use crate::pg::search_path::{self, SearchPath};
+use crate::pg::told::{Known, as_named};
+use crate::pg::type_names;
 use crate::pg::types::{self, ColumnType};
 use crate::pg::utility::Utility;
+use crate::pg::values;
 use crate::sqlstate;
 
 /// A prepared statement with its values.
@@ -39,8 +45,9 @@ pub struct Portal {
 }
 
 /// The columns of rows as they are described to clients.
-pub fn columns(schema: &SchemaRef) -> Vec<(String, ColumnType)> {
-    schema.fields().iter().map(|field| (field.name().clone(), ColumnType::of_field(field))).collect()
+pub fn columns(schema: &SchemaRef) -> Vec<(String, ColumnType, Option<Origin>)> {
+    let column = |field: &Arc<Field>| (field.name().clone(), ColumnType::of_field(field), Origin::of_field(field));
+    schema.fields().iter().map(column).collect()
 }
 
 /// The format of a column: each column has its own, or one applies to all, or all are text.
@@ -69,17 +76,69 @@ impl Connection {
 
     /// The same for a statement with parameters, of which the client has declared the types.
     fn named_with(&self, sql: &str, schema: SchemaRef, declared: &[u32]) -> SchemaRef {
-        // Where the database cannot be read, the statement itself says so.
+        let schema = self.with_known(declared, |known| as_named(sql, schema, known));
+        types::with_enums(schema, || self.session.enum_types().unwrap_or_default())
+    }
+
+    /// Reads a statement with what is known of its names and parameters. Where the database cannot be read, the statement
+    /// itself says so.
+    fn with_known<T>(&self, declared: &[u32], read: impl FnOnce(&Known) -> T) -> T {
         let is_enum =
             |name: &str| self.session.enum_types().is_ok_and(|types| types.iter().any(|(known, _)| known == name));
-        let schema = as_named(sql, schema, &Known { is_enum: &is_enum, declared });
-        types::with_enums(schema, || self.session.enum_types().unwrap_or_default())
+        let relation = |name: &ObjectName| self.session.named_relation(name).ok().flatten();
+        read(&Known { is_enum: &is_enum, relation: &relation, declared })
     }
 
     /// The actions for the statements of a client's text, within the time limit of a statement.
     pub async fn understand(&self, sql: &str) -> Result<Vec<Work>, PgError> {
         let understanding = work::understand(&self.shared, &self.session, sql);
         execution::at_most(self.settings.statement_limit(), understanding).await?
+    }
+
+    /// The schemas in which names are looked for; `None` if that is only the default one.
+    pub fn search_path(&self) -> Option<Vec<String>> {
+        let (_, setting) = self.settings.show("search_path")?;
+        let schemas = search_path::schemas(setting);
+        (schemas != [search_path::PUBLIC]).then_some(schemas)
+    }
+
+    /// Resolves names by the search path.
+    pub fn with_search_path<T>(&self, schemas: &[String], resolve: impl FnOnce(&SearchPath) -> T) -> T {
+        // Where the database cannot be read, the statement itself says so.
+        let find = |name: &ObjectName| self.session.find_relation(name).ok().flatten();
+        let has_schema = |name: &str| self.session.schemas().is_ok_and(|all| all.iter().any(|known| known == name));
+        resolve(&SearchPath { schemas, find: &find, has_schema: &has_schema })
+    }
+
+    /// The same action with what the engine is not asked for: names have the schemas in which they are found, an INSERT of
+    /// fewer values than columns names its columns, and types of values are those that the text tells. `declared` are the
+    /// OIDs of parameters.
+    pub fn adapted(&self, mut work: Work, declared: &[u32]) -> Result<Work, PgError> {
+        let (Work::Statement(statement) | Work::Declare(_, statement)) = &mut work else { return Ok(work) };
+        let (schemas, names_types) = (self.search_path(), type_names::is_in(&statement.text));
+        // A long one is not parsed here: its rows are wide enough, or it fails.
+        let may_lack_columns = insert_columns::is_in(&statement.text) && statement.text.len() <= LONG_TEXT_BYTES;
+        if schemas.is_none() && !names_types && !may_lack_columns {
+            return Ok(work);
+        }
+        // Where it cannot be parsed, it is an error when it is planned.
+        let Ok(written) = freestone_sql::parse_statement(&statement.text) else { return Ok(work) };
+        let mut changed = written.clone();
+        if let Some(schemas) = schemas {
+            self.with_search_path(&schemas, |path| path.apply(&mut changed));
+        }
+        if may_lack_columns {
+            self.with_known(declared, |known| insert_columns::complete(&mut changed, known));
+        }
+        if names_types {
+            self.with_known(declared, |known| type_names::tell(&mut changed, known));
+        }
+        if changed != written
+            && let Some(changed) = self.session.parse(&changed.to_string())?.into_iter().next()
+        {
+            *statement = Arc::new(changed);
+        }
+        Ok(work)
     }
 
     /// Answers a message of the extended protocol. The inner error is one for the client, after which the connection
@@ -119,7 +178,7 @@ impl Connection {
         let mut works = self.understand(sql).await.map_err(|error| error.placed_in(sql, None))?;
         let work = match works.len() {
             0 => Work::Empty,
-            1 => works.remove(0),
+            1 => self.adapted(works.remove(0), &declared)?,
             _ => return Err(PgError::syntax("a prepared statement is one statement").into()),
         };
         self.check_status(&work)?;
@@ -128,7 +187,7 @@ impl Connection {
         if let Work::Statement(_) | Work::Declare(..) = &prepared.work {
             let described = self.description(&mut prepared).await;
             described.map_err(|trouble| trouble.placed_in(sql, prepared.work.statement()))?;
-            self.declare_stored(&mut prepared).await?;
+            self.declare_stored(&mut prepared)?;
         }
         match self.prepared.entry(name) {
             Entry::Occupied(old) if !old.key().is_empty() => return Err(is_prepared(old.key()).into()),
@@ -203,7 +262,13 @@ impl Connection {
             let decoded = bytes.as_deref().map(|bytes| parameters::decoded(at + 1, bytes, format, planned, encoding));
             parameters::parameter(at + 1, decoded.transpose()?.as_deref(), format, declared, planned, &zone)
         });
-        let values = values.collect::<Result<Vec<_>, _>>()?;
+        let mut values = values.collect::<Result<Vec<_>, _>>()?;
+        for at in &prepared.as_texts {
+            let declared = prepared.declared.get(*at).copied().unwrap_or(0);
+            if let Some(value) = values.get_mut(*at) {
+                *value = values::as_text(value, declared, self.settings.styles(), &zone)?;
+            }
+        }
         if let Some(format) = bind.result_formats.iter().find(|format| !matches!(format, 0 | 1)) {
             return Err(PgError::new(sqlstate::PROTOCOL_VIOLATION, format!("there is no format {format}")).into());
         }

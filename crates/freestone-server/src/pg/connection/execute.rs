@@ -19,7 +19,7 @@ use crate::pg::error::PgError;
 use crate::pg::reply::Status;
 use crate::pg::settings::Settings;
 use crate::pg::types::ColumnType;
-use crate::pg::utility::Utility;
+use crate::pg::utility::{CopyIn, Utility};
 use crate::pg::values::{Column, ColumnError, Form};
 use crate::sqlstate;
 
@@ -136,7 +136,7 @@ impl Connection {
                 self.begin_implicit(Implicit::Script).await?;
             }
             self.check_status(&work)?;
-            match &work {
+            match &self.adapted(work, &[])? {
                 Work::Empty => self.replies.bare(b'I'),
                 Work::Utility(utility) => self.utility(utility, None).await?,
                 Work::Declare(declare, query) => self.declare(declare, query, Inputs::default()).await?,
@@ -348,7 +348,10 @@ impl Connection {
                 self.replies.complete(tag);
             }
             Utility::CopyOut(copy) => self.copy_out(copy).await?,
-            Utility::CopyIn(copy) => self.copy_in(copy).await?,
+            Utility::CopyIn(copy) => {
+                let copy = CopyIn { table: self.copied_name(&copy.table), ..copy.clone() };
+                self.copy_in(&copy).await?;
+            }
             Utility::Nothing(tag) => self.replies.complete(tag),
             Utility::SelectNothing => {
                 if formats.is_none() {
@@ -481,11 +484,11 @@ fn check_columns(described: Option<&Description>, schema: &SchemaRef) -> Result<
     let oid = |field: &Arc<Field>| ColumnType::of(field.data_type()).oid();
     let types = |schema: &SchemaRef| schema.fields().iter().map(oid).collect::<Vec<_>>();
     if told.is_some_and(|told| types(told) != types(schema)) {
-        return Err(PgError::new(
-            sqlstate::FEATURE_NOT_SUPPORTED,
-            "the statement's columns have changed since it was prepared",
-        )
-        .with_hint("prepare it again"));
+        // Drivers know this error by its text or by the routine that gives it, and prepare the statement again.
+        let mut error = PgError::new(sqlstate::FEATURE_NOT_SUPPORTED, "cached plan must not change result type")
+            .with_hint("the statement's columns have changed since it was prepared; prepare it again");
+        error.fields.push((b'R', "RevalidateCachedQuery".to_owned()));
+        return Err(error);
     }
     Ok(())
 }

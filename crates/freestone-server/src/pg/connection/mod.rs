@@ -204,6 +204,11 @@ impl Connection {
         }
         self.follow_read_only();
         self.begin_in_zone().await;
+        match self.check_lengths().await {
+            Ok(()) => {}
+            Err(Failure::Error(error)) => return Err(End::Told(PgError { severity: "FATAL", ..error })),
+            Err(Failure::End(end)) => return Err(end),
+        }
         self.replies.encoding = self.settings.encoding();
         self.settings.begin();
         for (name, value) in self.settings.reported() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use arrow::datatypes::DataType;
-use freestone::{Description, Statement};
+use freestone::{Description, NamedRelation, Statement};
 
 use super::Connection;
 use super::failure::Failure;
@@ -13,6 +13,7 @@ use crate::execution::CountedMemory;
 use crate::pg::catalog::PreparedRow;
 use crate::pg::declared::{self, StoredIn};
 use crate::pg::error::PgError;
+use crate::pg::numerals;
 use crate::pg::types::{self, ColumnType, Type};
 use crate::pg::utility::Prepare;
 use crate::sqlstate;
@@ -31,6 +32,8 @@ pub struct Prepared {
     /// The types of the parameters that the client declared; 0 for those that it did not.
     pub declared: Vec<u32>,
     pub description: Option<Arc<Description>>,
+    /// The places of parameters of other types that become PostgreSQL's texts, because they are stored as texts.
+    pub as_texts: Vec<usize>,
     pub text: Arc<str>,
     since: SystemTime,
     /// Whether PREPARE made it.
@@ -71,8 +74,9 @@ impl Prepared {
 }
 
 impl Connection {
-    pub fn new_prepared(&self, work: Work, sql: &str, mut declared: Vec<u32>) -> Result<Prepared, PgError> {
+    pub fn new_prepared(&self, mut work: Work, sql: &str, mut declared: Vec<u32>) -> Result<Prepared, PgError> {
         declare_oids(sql, &mut declared);
+        self.declare_numerics(&mut work, &mut declared)?;
         self.declare_casts(&work, &mut declared);
         if self.prepared.len() >= PREPARED_MAX {
             let message = format!("there are {PREPARED_MAX} prepared statements");
@@ -81,7 +85,26 @@ impl Connection {
         let bytes = sql.len().saturating_mul(TEXT_COPIES).saturating_add(PREPARED_BYTES);
         let (text, since) = (sql.into(), SystemTime::now());
         let _memory = Arc::new(self.counted("statements", bytes)?);
-        Ok(Prepared { work, declared, description: None, text, since, from_sql: false, _memory })
+        Ok(Prepared { work, declared, description: None, as_texts: vec![], text, since, from_sql: false, _memory })
+    }
+
+    /// Declares the parameters that a statement casts to NUMERIC without precision, and removes these casts.
+    fn declare_numerics(&self, work: &mut Work, declared: &mut Vec<u32>) -> Result<(), PgError> {
+        let (Work::Statement(statement) | Work::Declare(_, statement)) = work else { return Ok(()) };
+        if !numerals::is_in(&statement.text) || !statement.text.contains('$') {
+            return Ok(());
+        }
+        // Where it cannot be parsed, it is an error when it is planned.
+        let Ok(mut parsed) = freestone_sql::parse_statement(&statement.text) else { return Ok(()) };
+        let places = numerals::keep_digits_of_parameters(&mut parsed, declared);
+        if places.is_empty() {
+            return Ok(());
+        }
+        if let Some(changed) = self.session.parse(&parsed.to_string())?.into_iter().next() {
+            *statement = Arc::new(changed);
+        }
+        places.into_iter().for_each(|at| declare(declared, at, types::NUMERIC.oid));
+        Ok(())
     }
 
     /// Declares the parameters that a statement casts to a type that the engine does not tell.
@@ -97,36 +120,41 @@ impl Connection {
         declared::of_casts(&parsed, &is_enum).into_iter().for_each(|(at, oid)| declare(declared, at, oid));
     }
 
-    /// Declares the parameters that a statement stores in columns whose type the engine does not tell.
-    pub async fn declare_stored(&self, prepared: &mut Prepared) -> Result<(), Failure> {
+    /// Declares the parameters that a statement stores in columns whose type the engine does not tell, and notes those of
+    /// other types that it stores in columns of texts.
+    pub fn declare_stored(&self, prepared: &mut Prepared) -> Result<(), Failure> {
         let Work::Statement(statement) = &prepared.work else { return Ok(()) };
         let planned = prepared.description.as_deref().map(|of| of.parameters.as_slice()).unwrap_or_default();
-        let is_text = |(at, planned): (usize, &DataType)| {
-            prepared.declared.get(at).is_none_or(|oid| *oid == 0) && parameter_oid(planned) == types::TEXT.oid
-        };
-        if !planned.iter().enumerate().any(is_text) {
+        if planned.is_empty() {
             return Ok(());
         }
         let parsed = freestone_sql::parse_statement(&statement.text).ok();
-        let Some(stored) = parsed.as_ref().and_then(declared::stored) else { return Ok(()) };
-        let query = self.session.parse(&format!("SELECT * FROM {}", stored.table))?.into_iter().next();
-        let Some(query) = query.map(Arc::new) else { return Ok(()) };
-        // Who may not read the table is told no types.
-        let described = match self.planned(&query, &[]).await {
-            Err(Failure::Error(_)) => return Ok(()),
-            described => described?,
+        let Some((stored, used)) =
+            parsed.as_ref().and_then(|parsed| Some((declared::stored(parsed)?, declared::used(parsed))))
+        else {
+            return Ok(());
         };
-        let Some(schema) = described.schema else { return Ok(()) };
+        let Some(NamedRelation::Table { schema, .. }) = self.session.named_relation(&stored.table)? else {
+            return Ok(());
+        };
+        let schema = types::with_enums(schema, || self.session.enum_types().unwrap_or_default());
         for (at, column) in stored.columns {
             let field = match &column {
                 StoredIn::Named(name) => schema.fields().iter().find(|field| field.name() == name),
                 StoredIn::At(at) => schema.fields().get(*at),
             };
-            let known = field.map(|field| ColumnType::of_field(field).oid());
-            let known = known.filter(|oid| ![types::TEXT.oid, types::VARCHAR.oid].contains(oid));
-            let is_one = planned.get(at).is_some_and(|planned| parameter_oid(planned) == types::TEXT.oid);
-            if let Some(oid) = known.filter(|_| is_one) {
-                declare(&mut prepared.declared, at, oid);
+            let (Some(field), Some(planned)) = (field, planned.get(at)) else { continue };
+            let of_column = ColumnType::of_field(field);
+            let oid = match prepared.declared.get(at) {
+                Some(oid) if *oid != 0 => *oid,
+                _ => parameter_oid(planned),
+            };
+            if oid == types::TEXT.oid && of_column.oid() != types::TEXT.oid {
+                declare(&mut prepared.declared, at, of_column.oid());
+            }
+            let is_used_once = used.iter().filter(|other| **other == at).count() == 1;
+            if is_used_once && is_text(of_column) && !ColumnType::of_oid(oid).is_none_or(is_text) {
+                prepared.as_texts.push(at);
             }
         }
         Ok(())
@@ -163,7 +191,8 @@ impl Connection {
         let (Some(work @ Work::Statement(_)), true) = (works.pop(), works.is_empty()) else {
             return Err(PgError::unsupported("PREPARE takes SELECT, INSERT, UPDATE, DELETE and MERGE").into());
         };
-        let declared = types.iter().map(|name| Type::by_sql(name).unwrap_or(0)).collect();
+        let declared: Vec<u32> = types.iter().map(|name| Type::by_sql(name).unwrap_or(0)).collect();
+        let work = self.adapted(work, &declared)?;
         let mut prepared = Prepared { from_sql: true, ..self.new_prepared(work, text, declared)? };
         let types = if types.is_empty() { String::new() } else { format!(" ({})", types.join(", ")) };
         if let Work::Statement(statement) = &prepared.work {
@@ -198,6 +227,11 @@ impl Connection {
         self.prepared.clear();
         self.engine("DEALLOCATE ALL").await
     }
+}
+
+/// Whether values of a type are sent as they are stored.
+fn is_text(of: ColumnType) -> bool {
+    !of.is_array && [types::TEXT, types::VARCHAR, types::BPCHAR, types::NAME, types::UNKNOWN].contains(&of.element)
 }
 
 /// The name of a type or of its arrays in SQL.
