@@ -137,7 +137,7 @@ struct Declared<'c> {
 enum Part<'c> {
     Column(&'c ColumnDefinition),
     /// The columns of `LIKE table`, and the CHECKs that stand for their types.
-    Like(TableSchema),
+    Like(Box<TableSchema>),
 }
 
 impl<'c> Declared<'c> {
@@ -156,7 +156,7 @@ impl<'c> Declared<'c> {
                 TableElement::Like(other) => {
                     let like = columns_like(transaction, other)?;
                     at += like.columns.len();
-                    declared.parts.push(Part::Like(like));
+                    declared.parts.push(Part::Like(Box::new(like)));
                 }
                 TableElement::Column(column) => {
                     match column.generated() {

@@ -32,9 +32,7 @@ impl PhysicalOptimizerRule for Offsets {
 
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let changed = plan.transform_up(|node| {
-            let limit =
-                node.downcast_ref::<GlobalLimitExec>().filter(|limit| limit.skip() > 0 && limit.fetch().is_none());
-            match limit.map(|limit| kept(limit.input())).transpose()?.flatten() {
+            match needed_order(&node).map(kept).transpose()?.flatten() {
                 Some(input) => Ok(Transformed::yes(replaced(node, input)?)),
                 None => Ok(Transformed::no(node)),
             }
