@@ -264,30 +264,60 @@ impl WriteTransaction {
         convert: impl Fn(&ArrayRef) -> Result<ArrayRef>,
     ) -> Result<()> {
         let table = self.table(table)?;
+        let from = &table.schema.columns[table.schema.index_of(column)?].data_type;
+        if *from == data_type || widens_in_place(from, &data_type) {
+            return self.declare_type(&table, column, data_type, true).map(drop);
+        }
+        self.compute_in(&table, column, data_type, convert)
+    }
+
+    /// Gives a column another type, which may be the one that it has, and values that are computed from its own.
+    ///
+    /// # Errors
+    /// The table or the column does not exist, or the error of `compute`.
+    pub fn compute_column(
+        &mut self,
+        table: &str,
+        column: &str,
+        data_type: DataType,
+        compute: impl Fn(&ArrayRef) -> Result<ArrayRef>,
+    ) -> Result<()> {
+        let table = self.table(table)?;
+        self.compute_in(&table, column, data_type, compute)
+    }
+
+    /// Changes the declared type of a column; returns its position. `in_place`: the stored values are those of the new type.
+    fn declare_type(&mut self, table: &Table, column: &str, data_type: DataType, in_place: bool) -> Result<usize> {
         let position = table.schema.index_of(column)?;
-        let from = table.schema.columns[position].data_type.clone();
         let mut schema = table.schema.clone();
-        schema.columns[position].data_type = data_type.clone();
-        let in_place = from == data_type || widens_in_place(&from, &data_type);
+        schema.columns[position].data_type = data_type;
         if !in_place {
             schema.forget_value_before(position);
         }
-        self.set_schema(&table, schema, table.design.clone())?;
-        self.invalidate_codes(&table)?;
-        if in_place {
-            return Ok(());
-        }
+        self.set_schema(table, schema, table.design.clone())?;
+        self.invalidate_codes(table)?;
+        Ok(position)
+    }
+
+    fn compute_in(
+        &mut self,
+        table: &Arc<Table>,
+        column: &str,
+        data_type: DataType,
+        compute: impl Fn(&ArrayRef) -> Result<ArrayRef>,
+    ) -> Result<()> {
+        let position = self.declare_type(table, column, data_type, false)?;
         let altered = self.table_by_id(table.id)?;
         let mut appender = self.appender_of(&altered, altered.design.clone(), Some(table.rows()))?;
         let (request, arrow) =
             (ScanRequest::columns((0..altered.schema.columns.len()).collect()), altered.schema.to_arrow());
         for_each_batch(
-            &table,
+            table,
             Arc::new(request),
             |_| true,
             |batch| {
                 let mut columns = batch.columns().to_vec();
-                columns[position] = convert(&columns[position])?;
+                columns[position] = compute(&columns[position])?;
                 let converted = RecordBatch::try_new(arrow.clone(), columns);
                 appender.push(&converted.map_err(|error| StoreError::invalid(error.to_string()))?)
             },

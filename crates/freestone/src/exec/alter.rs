@@ -709,7 +709,7 @@ impl Alteration<'_> {
             let computed = computed(context, &snapshot, &alone, array, sql).map_err(failed)?;
             stored_cell(&computed, &field, 1).map_err(failed)
         };
-        self.transaction.change_type(self.table, column, to, convert)?;
+        self.transaction.compute_column(self.table, column, to, convert)?;
         if !old.nullable {
             self.check_not_null(column)?;
         }
