@@ -172,6 +172,15 @@ fn window(mut call: WindowFunction, schema: &DFSchema) -> Result<Transformed<Exp
     keys.for_each(|key| changed |= wrap(key, schema));
     if params.distinct {
         params.args.iter_mut().for_each(|argument| changed |= wrap(argument, schema));
+        if let WindowFunctionDefinition::AggregateUDF(plain) = &call.fun
+            && is_collected(plain)
+        {
+            // Its accumulators take all rows for different ones.
+            let function = with_order(plain.clone(), &mut params.args, true, vec![])?;
+            call.fun = WindowFunctionDefinition::AggregateUDF(function);
+            params.distinct = false;
+            changed = true;
+        }
     }
     if holds_nothing(&params.window_frame) {
         params.window_frame = nothing(params.window_frame.units);
