@@ -172,6 +172,20 @@ pub(crate) fn infinity(is_positive: bool, data_type: &DataType) -> i64 {
     if is_positive { end } else { -end }
 }
 
+/// Values of a type that were computed from finite ones.
+///
+/// # Errors
+/// One of them is as large as an infinite one, and so out of range.
+pub(crate) fn all_finite(values: Int64Array, data_type: &DataType) -> Result<Int64Array> {
+    let Some(end) = infinite_end(data_type) else { return Ok(values) };
+    let is_finite = |value: Option<i64>| value.is_none_or(|value| value < end && value > -end);
+    match values.iter().all(is_finite) {
+        true => Ok(values),
+        false if *data_type == DataType::Date32 => Err(out_of_range("date")),
+        false => Err(out_of_range("timestamp")),
+    }
+}
+
 /// Dates or timestamps with NULL in the place of infinite ones, which have no parts.
 pub(crate) fn finite(times: &ArrayRef) -> Result<ArrayRef> {
     if !may_be_infinite(times)? {

@@ -281,7 +281,13 @@ fn time_of(text: &str, to: &DataType, session: &Zone) -> Result<i64, Error> {
     }
     let written = text::parse(text).ok_or_else(|| not_read(text, to))?;
     let found = match to {
-        DataType::Date32 | DataType::Date64 => return written.days.ok_or_else(|| not_read(text, to)),
+        DataType::Date32 | DataType::Date64 => {
+            let days = written.days.ok_or_else(|| not_read(text, to))?;
+            return match infinite(days, to) {
+                None => Ok(days),
+                Some(_) => Err(Error::new(ErrorKind::Type, format!("date out of range: '{text}'"))),
+            };
+        }
         DataType::Timestamp(unit, zone) => instant(&written, per_second(*unit), zone.is_some(), session),
         DataType::Time32(unit) | DataType::Time64(unit) => {
             let ns = i128::from(written.ns.ok_or_else(|| not_read(text, to))?);
@@ -292,9 +298,9 @@ fn time_of(text: &str, to: &DataType, session: &Zone) -> Result<i64, Error> {
     let is_read = written.days.is_some() || !matches!(to, DataType::Timestamp(..));
     let has_zone = written.zone.as_deref().is_none_or(|zone| Zone::parse(zone).is_some());
     match found {
-        Some(found) => Ok(found),
-        None if is_read && has_zone => Err(Error::new(ErrorKind::Type, format!("timestamp out of range: '{text}'"))),
-        None => Err(not_read(text, to)),
+        Some(found) if infinite(found, to).is_none() => Ok(found),
+        _ if is_read && has_zone => Err(Error::new(ErrorKind::Type, format!("timestamp out of range: '{text}'"))),
+        _ => Err(not_read(text, to)),
     }
 }
 

@@ -10,9 +10,9 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{Operator, ScalarUDF};
 
 use super::arrays::{
-    INTERVAL, Intervals, TIMESTAMP, at_least_us, finished, integers, internal, interval_of, intervals, is_integer,
-    is_span, is_time_of_day, map, out_of_range, per_second, reals, stored, ticks, timestamptz, to_instant, to_local,
-    zip,
+    INTERVAL, Intervals, TIMESTAMP, all_finite, at_least_us, finished, integers, internal, interval_of, intervals,
+    is_integer, is_span, is_time_of_day, map, out_of_range, per_second, reals, stored, ticks, timestamptz, to_instant,
+    to_local, zip,
 };
 use super::calendar::add_months;
 use super::function::{Call, Form, TimeFunction, wrong_types};
@@ -171,7 +171,7 @@ fn moved(times: &ArrayRef, by: &ArrayRef, sign: i64, call: &Call) -> Result<Arra
         }
         _ => by_intervals(times, &intervals(by)?, is_date, sign, call)?,
     };
-    finished(values, &call.to)
+    finished(all_finite(values, &call.to)?, &call.to)
 }
 
 fn by_intervals(times: &ArrayRef, by: &Intervals, is_date: bool, sign: i64, call: &Call) -> Result<Int64Array> {
