@@ -89,8 +89,8 @@ enum Target {
     Rows(String),
     /// For INSERT: the table's columns, all nullable, because our own check of NOT NULL names the row.
     Columns(SchemaRef),
-    /// For RETURNING: the rows that were written or deleted.
-    Written(ArrowTable),
+    /// For RETURNING: the rows that were written or deleted, and the name of their table.
+    Written(ArrowTable, String),
 }
 
 /// The meaning of names in one statement.
@@ -177,9 +177,9 @@ impl Scope {
         self
     }
 
-    /// Makes [`TARGET`] the rows that were written or deleted.
-    pub fn with_target_written(mut self, rows: ArrowTable) -> Self {
-        self.target = Some(Target::Written(rows));
+    /// Makes [`TARGET`] rows of a table that were written or deleted, with the columns that it generates.
+    pub fn with_target_written(mut self, rows: ArrowTable, table: &str) -> Self {
+        self.target = Some(Target::Written(rows, table.to_owned()));
         self
     }
 
@@ -576,12 +576,21 @@ impl SchemaProvider for StatementSchema {
                 return Ok(table.map(|table| Arc::new(table.with_row_ids()) as _));
             }
             Some(Target::Columns(schema)) => return Ok(Some(Arc::new(EmptyTable::new(schema.clone())))),
-            Some(Target::Written(rows)) => return Ok(Some(rows.provider()?)),
+            Some(Target::Written(rows, table)) => {
+                return match self.with_generated(table, STORED_TARGET, false) {
+                    Some(query) => self.view(TARGET, &query).await.map(Some),
+                    None => Ok(Some(rows.provider()?)),
+                };
+            }
             None => {}
         }
-        if let (STORED_TARGET, Some(Target::Rows(table))) = (name, &self.scope.target) {
-            let table = FreestoneTable::new(snapshot.clone(), table);
-            return Ok(table.map(|table| Arc::new(table.with_row_ids()) as _));
+        match self.scope.target.as_ref().filter(|_| name == STORED_TARGET) {
+            Some(Target::Rows(table)) => {
+                let table = FreestoneTable::new(snapshot.clone(), table);
+                return Ok(table.map(|table| Arc::new(table.with_row_ids()) as _));
+            }
+            Some(Target::Written(rows, _)) => return Ok(Some(rows.provider()?)),
+            Some(Target::Columns(_)) | None => {}
         }
         if let Some(stored) = name.strip_prefix(STORED).filter(|stored| self.planner.temp.sees(stored)) {
             return Ok(self.native(stored).map(|table| Arc::new(table) as _));

@@ -768,7 +768,9 @@ fn computed(
     let field = Field::new(&column.name, array.data_type().clone(), true);
     let fields = Arc::new(Schema::new(vec![field]));
     let batch = RecordBatch::try_new(fields.clone(), vec![array.clone()])?;
-    let scope = Scope::new(snapshot.clone()).with_target_written(ArrowTable::of_batches(&fields, vec![batch])?);
+    let rows = ArrowTable::of_batches(&fields, vec![batch])?;
+    // The value is computed from its column alone, which no table has.
+    let scope = Scope::new(snapshot.clone()).with_target_written(rows, "");
     let (mut state, plan) = context.plan_text(&scope, sql)?;
     planning::keep_order_of_rows(&mut state);
     let batches = context.run(&state, &plan)?.collect::<Result<Vec<_>>>()?;

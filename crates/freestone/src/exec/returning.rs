@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::execution::SessionState;
 use datafusion::physical_plan::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use freestone_sql::tree::{Expr, ExprKind, Literal, ObjectName, OrderBy, Query, SelectItem, each_part_mut};
+use freestone_sql::tree::{Expr, ExprKind, Literal, ObjectName, OrderBy, Query, SelectItem, each_part, each_part_mut};
 use freestone_store::Snapshot;
 use freestone_store::schema::TableSchema;
 
@@ -17,6 +18,7 @@ use crate::exec::row_queries::Target;
 use crate::exec::write::WriteContext;
 use crate::inputs::ArrowTable;
 use crate::planning;
+use crate::sql::function_macros::{RENAMED, definitions};
 use crate::sql::names;
 use crate::sql::parameters::Parameters;
 use crate::sql::trees;
@@ -52,9 +54,10 @@ impl<'t> Returning<'t> {
         // Batches of a query can have other column names.
         let named = rows.into_iter().map(|batch| RecordBatch::try_new(schema.clone(), batch.columns().to_vec()));
         let rows = ArrowTable::of_batches(&schema, named.collect::<Result<Vec<_>, _>>()?)?;
+        let table = self.target.name.clone();
         let mut query = self.target.query_of_returning(self.items);
         query.order_by = self.order;
-        Ok((scope.with_target_written(rows), query))
+        Ok((scope.with_target_written(rows, &table), query))
     }
 
     /// The result rows of the statement.
@@ -99,8 +102,13 @@ impl<'t> Returning<'t> {
         schema: &TableSchema,
         written: Vec<RecordBatch>,
     ) -> Result<Returned> {
+        let calls = calls_over_groups(self.target.returning);
         let (scope, query) = self.query(Scope::new(snapshot), schema, written)?;
         let (mut state, plan) = context.plan_made(&scope, &query, parameters)?;
+        if let Some(name) = calls.iter().find(|name| is_aggregate(name, &state)) {
+            return Err(Error::invalid(format!("RETURNING gives a row for each row, and {name} is an aggregate"))
+                .with_hint("WITH w AS (INSERT … RETURNING *) SELECT sum(a) FROM w"));
+        }
         planning::keep_order_of_rows(&mut state);
         let schema = context.schema_of(&state, &plan)?;
         let batches = context.run(&state, &plan)?.collect::<Result<Vec<_>>>()?;
@@ -112,6 +120,29 @@ impl<'t> Returning<'t> {
         self.items = self.items.into_iter().map(|item| with_action(item, action)).collect();
         self
     }
+}
+
+/// The names of functions that are called without OVER, outside of subqueries.
+fn calls_over_groups(items: &[SelectItem]) -> Vec<String> {
+    let mut names = vec![];
+    for item in items {
+        each_part(&item.value, &mut |part| {
+            if let ExprKind::Call(call) = &part.kind
+                && call.over.is_none()
+            {
+                names.extend(call.name.parts.last().map(|name| name.text.clone()));
+            }
+        });
+    }
+    names
+}
+
+/// Whether a function is an aggregate, or another name for one.
+fn is_aggregate(name: &str, state: &SessionState) -> bool {
+    let known = state.aggregate_functions();
+    let renamed = RENAMED.iter().find(|(other, _)| *other == name).map_or(name, |(_, own)| own);
+    let is_plain = known.contains_key(renamed) && !state.scalar_functions().contains_key(renamed);
+    is_plain || definitions().any(|(other, _, _, aggregates)| other == name && !aggregates.is_empty())
 }
 
 struct Returned {
