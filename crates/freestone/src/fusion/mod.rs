@@ -37,6 +37,7 @@ use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
 use crate::settings::preserves_insertion_order;
+use crate::shared::SharedQueriesExec;
 use crate::spilling::with_few_partitions;
 pub(crate) use aggregates::is_known as ignores_order;
 use compiler::Compiler;
@@ -98,12 +99,15 @@ fn fused(
         return Ok(plan.clone());
     }
     let (keeps, required) = (plan.maintains_input_order(), plan.required_input_ordering());
+    let shared = plan.downcast_ref::<SharedQueriesExec>().map(SharedQueriesExec::read_in_order).unwrap_or_default();
+    // Rows pass these in the order in which they come.
+    let passes = plan.is::<CoalescePartitionsExec>() || plan.is::<UnionExec>();
     let children = children
         .into_iter()
         .enumerate()
         .map(|(at, child)| {
             let is_kept = keeps.get(at) == Some(&true);
-            let in_order = expected.in_order && (is_kept || plan.is::<CoalescePartitionsExec>());
+            let in_order = expected.in_order && (is_kept || passes || shared.contains(&at));
             let is_required = required.get(at).is_some_and(Option::is_some);
             // A union does not say that it keeps an order of values that its partitions have.
             let sorted = is_required || expected.sorted && (is_kept || plan.is::<UnionExec>());

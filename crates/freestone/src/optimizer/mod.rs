@@ -14,6 +14,7 @@ mod group_keys;
 mod grouping_sets;
 mod guards;
 mod in_lists;
+mod in_order;
 mod inherited_order;
 mod join_key_forms;
 mod join_keys;

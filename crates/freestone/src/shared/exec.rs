@@ -1,6 +1,6 @@
 //! The operators of shared queries: one at the top of the plan, which owns the queries, and the scans of their rows.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -20,6 +20,7 @@ use datafusion::physical_plan::{
     ChildStats, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, StatisticsArgs,
 };
 
+use super::order::queries_in_order;
 use super::rows::Rows;
 
 /// A shared query of a plan.
@@ -32,7 +33,7 @@ pub(super) struct Body {
 
 /// A plan with the shared queries that its scans read.
 #[derive(Debug)]
-pub(super) struct SharedQueriesExec {
+pub(crate) struct SharedQueriesExec {
     main: Arc<dyn ExecutionPlan>,
     bodies: Vec<Body>,
     /// The rows of each query, for one run.
@@ -40,8 +41,43 @@ pub(super) struct SharedQueriesExec {
 }
 
 impl SharedQueriesExec {
-    pub fn new(main: Arc<dyn ExecutionPlan>, bodies: Vec<Body>) -> Self {
+    pub(super) fn new(main: Arc<dyn ExecutionPlan>, bodies: Vec<Body>) -> Self {
         SharedQueriesExec { main, bodies, rows: vec![] }
+    }
+
+    /// The plan that reads the queries.
+    pub fn main(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.main
+    }
+
+    /// The places among the children of the queries that others read in order.
+    pub fn read_in_order(&self) -> HashSet<usize> {
+        let mut wanted = queries_in_order(&self.main);
+        // A query reads those before it.
+        for body in self.bodies.iter().rev() {
+            if wanted.contains(&body.id) {
+                wanted.extend(queries_in_order(&body.plan));
+            }
+        }
+        (1..).zip(&self.bodies).filter(|(_, body)| wanted.contains(&body.id)).map(|(at, _)| at).collect()
+    }
+
+    /// The same with another plan, and the queries that are read in order changed.
+    ///
+    /// # Errors
+    /// A query cannot be changed so.
+    pub fn in_order(
+        &self,
+        main: Arc<dyn ExecutionPlan>,
+        change: impl Fn(&Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let wanted = self.read_in_order();
+        let body = |(at, body): (usize, &Body)| match wanted.contains(&at) {
+            true => Ok(Body { plan: change(&body.plan)?, ..body.clone() }),
+            false => Ok(body.clone()),
+        };
+        let bodies = (1..).zip(&self.bodies).map(body).collect::<Result<Vec<_>>>()?;
+        Ok(Arc::new(SharedQueriesExec { main, bodies, rows: self.rows.clone() }))
     }
 }
 
@@ -119,7 +155,7 @@ impl ExecutionPlan for SharedQueriesExec {
 
 /// A scan of the rows of a shared query.
 #[derive(Debug)]
-pub(super) struct SharedScanExec {
+pub(crate) struct SharedScanExec {
     id: u64,
     query: String,
     /// The positions of its columns in the query's rows.
@@ -131,7 +167,7 @@ pub(super) struct SharedScanExec {
 }
 
 impl SharedScanExec {
-    pub fn new(
+    pub(super) fn new(
         id: u64,
         query: String,
         places: Vec<usize>,
@@ -147,6 +183,20 @@ impl SharedScanExec {
         );
         let (properties, metrics) = (Arc::new(properties), ExecutionPlanMetricsSet::new());
         SharedScanExec { id, query, places, statistics, properties, rows: None, metrics }
+    }
+
+    /// The query that it reads.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The same scan in one partition, which has the rows in the order in which the query gives them.
+    pub fn in_one_partition(&self) -> Arc<dyn ExecutionPlan> {
+        let properties =
+            PlanProperties::clone(&self.properties).with_partitioning(Partitioning::UnknownPartitioning(1));
+        let (query, places, statistics) = (self.query.clone(), self.places.clone(), self.statistics.clone());
+        let (properties, rows, metrics) = (Arc::new(properties), self.rows.clone(), self.metrics.clone());
+        Arc::new(SharedScanExec { id: self.id, query, places, statistics, properties, rows, metrics })
     }
 
     fn connected(&self, rows: Option<Arc<Rows>>) -> Arc<dyn ExecutionPlan> {

@@ -13,12 +13,14 @@
 //!    ([`rows`]) in memory, or in spill files if the pool has no memory left, and all scans read them.
 
 mod exec;
+mod order;
 mod planner;
 mod reference;
 mod resolve;
 mod rows;
 
-pub(crate) use exec::{Connect, is_scan};
+pub(crate) use exec::{Connect, SharedQueriesExec, SharedScanExec, is_scan};
+pub(crate) use order::{dealt, passes_rows};
 pub(crate) use planner::SharedPlanner;
 pub(crate) use reference::{Materialized, apply, referenced};
 pub(crate) use resolve::Resolve;

@@ -106,6 +106,7 @@ const RULES: &[(&str, Decision, &str)] = &[
     ("SmallBatches", Ours, "batches of long values are cut"),
     ("DictionaryEvaluation", Ours, ""),
     ("Fusion", Ours, "parts of plans that the executor runs"),
+    ("InOrder", Ours, "rows of unions and shared queries in their order"),
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
