@@ -62,14 +62,22 @@ pub(crate) struct CellRules {
     pub strict: bool,
     /// Of members of an object with one name, the last counts, as in JSON. Elsewhere they are an error.
     pub last_member_counts: bool,
+    /// A zone behind a timestamp is applied if the column has none, as by a cast. In files it is an error.
+    pub applies_zones: bool,
 }
 
 impl CellRules {
+    const PLAIN: CellRules = CellRules {
+        empty_is_text: false,
+        empty_is_null: false,
+        strict: false,
+        last_member_counts: false,
+        applies_zones: false,
+    };
+
     /// The rules of CSV files for the columns of a table.
-    pub const CSV: CellRules =
-        CellRules { empty_is_text: false, empty_is_null: true, strict: false, last_member_counts: false };
+    pub const CSV: CellRules = CellRules { empty_is_null: true, ..CellRules::PLAIN };
 
     /// The rules of JSON files.
-    pub const JSON: CellRules =
-        CellRules { empty_is_text: false, empty_is_null: false, strict: false, last_member_counts: true };
+    pub const JSON: CellRules = CellRules { last_member_counts: true, ..CellRules::PLAIN };
 }

@@ -120,7 +120,11 @@ pub(crate) fn column_builder(field: &ColumnField, rules: CellRules) -> Result<Bo
             numbers::<Time64NanosecondType>(field, empty_is_null, move |bytes| values::time(bytes, unit))
         }
         DataType::Timestamp(unit, zone) => {
-            let (unit, rule) = (*unit, ZoneRule::of(zone.as_deref()));
+            let rule = match zone {
+                None if rules.applies_zones => ZoneRule::Fixed { offset_seconds: 0 },
+                zone => ZoneRule::of(zone.as_deref()),
+            };
+            let unit = *unit;
             let parse = move |bytes: &[u8]| values::written_timestamp(bytes, unit, rule);
             match unit {
                 TimeUnit::Second => numbers::<TimestampSecondType>(field, empty_is_null, parse),
@@ -143,7 +147,8 @@ pub(crate) fn column_builder(field: &ColumnField, rules: CellRules) -> Result<Bo
         }
         DataType::FixedSizeBinary(16) => Box::new(Uuids { values: vec![], nulls: nulls(), nullable, empty_is_null }),
         nested if has_parts(nested) => {
-            let inner = CellRules { last_member_counts: rules.last_member_counts, ..CellRules::default() };
+            let CellRules { last_member_counts, applies_zones, .. } = rules;
+            let inner = CellRules { last_member_counts, applies_zones, ..CellRules::default() };
             Box::new(Nested::new(field, rules, |field: &FieldRef| column_builder(field, inner))?)
         }
         other => {

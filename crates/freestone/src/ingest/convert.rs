@@ -330,7 +330,8 @@ pub(super) fn plain_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Re
 }
 
 pub(super) fn parse_texts(array: &ArrayRef, target: &ColumnField) -> Result<Converted, Reason> {
-    let mut builder = column_builder(&target.clone().with_nullable(true), CellRules::default())?;
+    let rules = CellRules { applies_zones: true, ..CellRules::default() };
+    let mut builder = column_builder(&target.clone().with_nullable(true), rules)?;
     for (row, text) in array.as_string_view().iter().enumerate() {
         if let Err(problem) = builder.append(text) {
             return Ok(Err(BadValue { row, problem }));
