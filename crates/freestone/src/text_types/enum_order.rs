@@ -150,10 +150,19 @@ fn placed(operands: Vec<&mut Expr>, schema: &DFSchema) -> bool {
     let Some(order) = operands.iter().find_map(|operand| order(operand, schema)).filter(Order::is_own) else {
         return false;
     };
+    if matches!(order, Order::Labels(_)) && operands.iter().any(|operand| is_computed_text(operand, schema)) {
+        return false;
+    }
     for operand in operands {
         *operand = place(std::mem::take(operand), &order);
     }
     true
+}
+
+/// Whether an expression is a text that need not be a label of the ENUM with which it is compared. They are compared as texts.
+fn is_computed_text(expression: &Expr, schema: &DFSchema) -> bool {
+    let is_written = matches!(expression, Expr::Literal(..) | Expr::Placeholder(_));
+    !is_written && is_text(expression, schema) && order(expression, schema).is_none()
 }
 
 fn is_equality(op: Operator) -> bool {
