@@ -21,6 +21,7 @@ impl Binder<'_> {
             return self.row_as_struct(values, fields, form, span);
         }
         if let (ExprKind::Literal(Literal::Text(text)), SqlType::Plain(to), false) = (&operand.kind, &to, or_null)
+            && !has_digits(data_type, to)
             && let Some(value) = self.world.functions.typed_text(text, to)
         {
             return Ok(value);
@@ -49,6 +50,7 @@ impl Binder<'_> {
     pub fn typed_text(&mut self, data_type: &Type, written: &Text, span: Span) -> Result<Expr> {
         let to = self.sql_type(data_type)?;
         if let SqlType::Plain(to) = &to
+            && !has_digits(data_type, to)
             && let Some(value) = self.world.functions.typed_text(&written.value, to)
         {
             return Ok(value);
@@ -163,6 +165,12 @@ impl Binder<'_> {
         };
         Ok(Expr::Cast(Cast::new(Box::new(value), to)))
     }
+}
+
+/// Whether a type says how many digits a timestamp has. Then a text with more of them is rounded.
+fn has_digits(written: &Type, to: &DataType) -> bool {
+    let digits = matches!(&written.kind, TypeKind::Named { modifiers, .. } if !modifiers.is_empty());
+    digits && matches!(to, DataType::Timestamp(..))
 }
 
 /// Whether a struct is a row without names.

@@ -12,12 +12,21 @@ use crate::error::{At, Result, invalid};
 use crate::expressions::text;
 use crate::patterns;
 use crate::scopes::Scope;
-use crate::types::{is_quoted, is_text};
+use crate::types::{SqlType, is_quoted, is_text};
 
 impl Binder<'_> {
     /// `a IS [NOT] NULL`, and the tests of truth.
     pub fn is_test(&mut self, operand: &tree::Expr, negated: bool, test: IsTest) -> Result<Expr> {
-        let value = Box::new(self.expression(operand)?);
+        let value = self.expression(operand)?;
+        let is_number = value.get_type(&self.schema()).is_ok_and(|kind| kind.is_numeric());
+        let value = match test {
+            // A number that is not 0 is true.
+            IsTest::True | IsTest::False | IsTest::Unknown if is_number => {
+                self.cast_to(value, SqlType::Plain(DataType::Boolean), false, operand.span)?
+            }
+            _ => value,
+        };
+        let value = Box::new(value);
         Ok(match (test, negated) {
             (IsTest::Null, false) => Expr::IsNull(value),
             (IsTest::Null, true) => Expr::IsNotNull(value),

@@ -1,6 +1,7 @@
 //! Calls with keywords between their arguments, and functions whose arguments are not plain values.
 
 use arrow_schema::DataType;
+use datafusion_common::ScalarValue;
 use datafusion_expr::expr::Unnest;
 use datafusion_expr::{Cast, Expr, ExprSchemable};
 use freestone_sql::Span;
@@ -8,6 +9,7 @@ use freestone_sql::tree::{self, Argument, ExprKind, Literal, SpecialCall, TrimSi
 
 use crate::binder::Binder;
 use crate::calls::Plain;
+use crate::chains::conjunction;
 use crate::error::{At, Result, invalid, unsupported};
 use crate::expressions::{integer, text};
 use crate::lambdas::tree_call;
@@ -340,7 +342,7 @@ impl Binder<'_> {
             return Ok(None);
         }
         if name == "map" && values.len() == 2 && values.iter().all(is_list) {
-            return self.scalar_call("map", values, span).map(Some);
+            return self.map_of_lists(values, span).map(Some);
         }
         let (mut keys, mut items) = (vec![], vec![]);
         for pair in values.chunks(2) {
@@ -354,5 +356,22 @@ impl Binder<'_> {
         }
         let arguments = vec![self.list_of_values(keys, span)?, self.list_of_values(items, span)?];
         self.scalar_call("map", arguments, span).map(Some)
+    }
+
+    /// `map(keys, values)`: NULL if one of the lists is.
+    fn map_of_lists(&mut self, lists: Vec<Expr>, span: Span) -> Result<Expr> {
+        let schema = self.schema();
+        let is_null = |list: &Expr| list.get_type(&schema).is_ok_and(|kind| kind.is_null());
+        if lists.iter().any(is_null) {
+            return Ok(Expr::Literal(ScalarValue::Null, None));
+        }
+        let nullable = |list: &&Expr| list.nullable(&schema).unwrap_or(true) && !list.is_volatile();
+        let known = lists.iter().filter(nullable).map(|list| Expr::IsNotNull(Box::new(list.clone())));
+        let condition = conjunction(known);
+        let map = self.scalar_call("map", lists, span)?;
+        match condition {
+            Some(condition) => datafusion_expr::when(condition, map).end().at(span),
+            None => Ok(map),
+        }
     }
 }

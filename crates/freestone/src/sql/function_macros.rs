@@ -73,7 +73,7 @@ pub(crate) const RENAMED: [(&str, &str); 62] = [
     ("array_negative_dot_product", "list_negative_inner_product"),
     ("array_negative_inner_product", "list_negative_inner_product"),
     ("array_cosine_similarity", "list_cosine_similarity"),
-    ("array_cosine_distance", "list_cosine_distance"),
+    ("array_cosine_distance", "cosine_distance"),
     ("list_cosine_distance", "cosine_distance"),
     ("array_where", "list_where"),
     ("array_zip", "list_zip"),
