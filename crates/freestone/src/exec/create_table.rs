@@ -204,8 +204,9 @@ impl<'c> Declared<'c> {
                             self.constraints.add_type(&column.name, declared.to_owned(), is_enforced);
                         }
                     }
-                    columns.extend(like.columns);
-                    checks.extend(like.checks);
+                    let TableSchema { columns: more, checks: of_types, .. } = *like;
+                    columns.extend(more);
+                    checks.extend(of_types);
                 }
                 Part::Column(_) => {
                     let field: Schema = Schema::new(fields.next().into_iter().collect::<Vec<_>>());
