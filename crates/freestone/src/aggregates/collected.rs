@@ -63,7 +63,7 @@ pub(super) struct Collected {
     pub finish: fn(&Groups) -> Result<ArrayRef>,
     /// Returns the rows that have an effect, if others need not be stored.
     pub reduce: Option<Reduce>,
-    /// Returns which rows may still have an effect beside those that were left by `reduce`; `None` if that is not known.
+    /// Returns which rows may still have an effect, as `reduce` has left others; `None` if that is not known.
     pub beats: Option<Beats>,
     pub within_group: bool,
     /// Whether its ORDER BY or WITHIN GROUP sorts in descending order.

@@ -31,11 +31,9 @@ impl PhysicalOptimizerRule for Offsets {
     }
 
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let changed = plan.transform_up(|node| {
-            match needed_order(&node).map(kept).transpose()?.flatten() {
-                Some(input) => Ok(Transformed::yes(replaced(node, input)?)),
-                None => Ok(Transformed::no(node)),
-            }
+        let changed = plan.transform_up(|node| match needed_order(&node).map(kept).transpose()?.flatten() {
+            Some(input) => Ok(Transformed::yes(replaced(node, input)?)),
+            None => Ok(Transformed::no(node)),
         })?;
         Ok(changed.data)
     }

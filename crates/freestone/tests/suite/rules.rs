@@ -71,6 +71,7 @@ const RULES: &[(&str, Decision, &str)] = &[
     ("guarded_scans", Ours, "guards among filters that meet in a scan"),
     ("ReadFields", Ours, "projections read fields of structs instead of structs"),
     ("JoinOrder", Ours, "inner joins by their estimated rows"),
+    ("Offsets", Ours, "sorts stay on which an OFFSET or numbers of rows depend"),
     ("GroupingSets", Ours, "nothing is known around grouping sets"),
     ("WindowFrames", Ours, "aggregates over frames, n-th values"),
     ("JoinKeyForms", Ours, "keys that are equal in SQL are equal by their bits"),

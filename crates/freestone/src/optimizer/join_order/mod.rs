@@ -18,7 +18,7 @@ use datafusion::error::Result;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
-use crate::fusion::exchanged;
+use crate::fusion::{PipelineExec, exchanged};
 use estimates::Estimates;
 use graph::Graph;
 
@@ -51,9 +51,15 @@ pub(crate) fn expected_rows(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<f64>
     if !graph::is_join(plan) {
         return Ok(None);
     }
-    let bare = plan.clone().transform_up(|node| match exchanged(&node) {
-        Some(input) => Ok(Transformed::yes(input.clone())),
-        None => Ok(Transformed::no(node)),
+    let bare = plan.clone().transform_down(|node| {
+        let mut bare = &node;
+        while let Some(within) =
+            exchanged(bare).or_else(|| bare.downcast_ref::<PipelineExec>().map(PipelineExec::planned))
+        {
+            bare = within;
+        }
+        let changed = if Arc::ptr_eq(bare, &node) { None } else { Some(bare.clone()) };
+        Ok(changed.map_or_else(|| Transformed::no(node), Transformed::yes))
     })?;
     let Some(graph) = Graph::of(&bare.data)? else { return Ok(None) };
     let estimates = Estimates::of(&graph)?;
