@@ -36,6 +36,7 @@ const CASES: [(&str, &str, &str); 48] = [
     ("SELECT sum(v) OVER (ORDER BY k ROWS UNBOUNDED FOLLOWING) FROM t", "42P20", "begin with UNBOUNDED FOLLOWING"),
     ("SELECT sum(v) OVER (ORDER BY k ROWS -1 PRECEDING) FROM t", "", "non negative"),
     ("SELECT sum(v) OVER (ORDER BY k ROWS NULL PRECEDING) FROM t", "", "non negative"),
+    ("SELECT sum(v) OVER (ORDER BY k ROWS v PRECEDING) FROM t", "", "frame"),
     ("SELECT sum(v) OVER (ORDER BY k, v RANGE 1 PRECEDING) FROM t", "", "one ORDER BY column"),
     ("SELECT sum(v) OVER (RANGE 1 PRECEDING) FROM t", "", "one ORDER BY column"),
     ("SELECT sum(v) OVER (GROUPS 1 PRECEDING) FROM t", "", "ORDER BY"),
