@@ -1,6 +1,7 @@
 //! Reads the pages of a column of a row group one after the other: codes of the dictionary where a page has them, and
 //! values where it does not.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -211,11 +212,7 @@ impl Column {
                 self.skipped -= rows;
                 continue;
             }
-            let rows = self.pages.peek_next_page()?.and_then(|page| match page.is_dict {
-                true => None,
-                false => page.num_rows.or(page.num_levels),
-            });
-            match rows {
+            match self.rows_of_next_page()? {
                 Some(rows) if rows <= self.skipped => {
                     self.pages.skip_next_page()?;
                     self.skipped -= rows;
@@ -224,6 +221,14 @@ impl Column {
             }
         }
         Ok(())
+    }
+
+    /// The rows of the next page if it is known to be a data page. The `parquet` crate panics at a page whose header lacks
+    /// the part of its type.
+    fn rows_of_next_page(&mut self) -> Result<Option<usize>> {
+        let page = catch_unwind(AssertUnwindSafe(|| self.pages.peek_next_page()))
+            .map_err(|_| ParquetError::General("damaged: a page has no header of its type".into()))??;
+        Ok(page.filter(|page| !page.is_dict).and_then(|page| page.num_rows.or(page.num_levels)))
     }
 
     fn read_from_page(&mut self, rows: usize) -> Result<Piece> {

@@ -184,3 +184,33 @@ proptest! {
         }
     }
 }
+
+/// The first page has each of 256 values in each byte of its header, and is skipped.
+#[test]
+fn damaged_headers_are_errors() {
+    let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS as i64));
+    let batch = RecordBatch::try_from_iter([("c", column)]).expect("rows");
+    let written = Written {
+        has_dictionary: false,
+        dictionary_bytes: 64,
+        page_rows: 100,
+        version: WriterVersion::PARQUET_1_0,
+        compression: Compression::UNCOMPRESSED,
+    };
+    let whole = file(&batch, &written);
+    let reader = SerializedFileReader::new(whole.clone()).expect("a file");
+    let group = reader.metadata().row_group(0);
+    let descriptor = reader.metadata().file_metadata().schema_descr().column(0);
+    let kind = Kind::of(&descriptor, &DataType::Int64).expect("a known type");
+    let (start, _) = group.column(0).byte_range();
+    let mut failed = 0;
+    for (at, byte) in (0..20).flat_map(|at| (0..=u8::MAX).map(move |byte| (at, byte))) {
+        let mut bytes = whole.to_vec();
+        bytes[start as usize + at] = byte;
+        let pages = SerializedPageReader::new(Arc::new(Bytes::from(bytes)), group.column(0), ROWS, None);
+        let mut column = Column::new(Box::new(pages.expect("pages")), kind, false);
+        column.skip(ROWS - 1);
+        failed += usize::from(column.read(1).is_err());
+    }
+    assert!(failed > 1000, "{failed}");
+}
