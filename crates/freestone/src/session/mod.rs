@@ -567,6 +567,16 @@ impl Session {
         self.read_only.store(read_only, Ordering::Relaxed);
     }
 
+    /// Whether columns that the session declares with a length refuse longer texts, as those of PostgreSQL do.
+    ///
+    /// # Errors
+    /// The session may not change settings.
+    pub fn set_check_lengths(&self, check: bool) -> Result<()> {
+        self.change_settings(false, |state| {
+            settings::set(state, self.settings_context(), "check_lengths", &check.to_string())
+        })
+    }
+
     /// Notes the failure of a statement for its transaction; `telling` makes the rows of one that began note theirs.
     fn told<T>(&self, done: Result<T>, failed: Option<Failure>, telling: impl FnOnce(T, Failure) -> T) -> Result<T> {
         match (done, failed) {

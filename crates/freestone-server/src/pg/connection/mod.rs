@@ -204,11 +204,8 @@ impl Connection {
         }
         self.follow_read_only();
         self.begin_in_zone().await;
-        match self.check_lengths().await {
-            Ok(()) => {}
-            Err(Failure::Error(error)) => return Err(End::Told(PgError { severity: "FATAL", ..error })),
-            Err(Failure::End(end)) => return Err(end),
-        }
+        let checked = self.session.set_check_lengths(true).map_err(PgError::from);
+        checked.map_err(|error| End::Told(PgError { severity: "FATAL", ..error }))?;
         self.replies.encoding = self.settings.encoding();
         self.settings.begin();
         for (name, value) in self.settings.reported() {

@@ -363,14 +363,9 @@ impl Connection {
         Zone::parse(&zones::of_client(&self.value(TIME_ZONE))).unwrap_or(Zone::Fixed(0))
     }
 
-    /// Lets columns that this session declares with a length refuse longer texts.
-    pub async fn check_lengths(&self) -> Result<(), Failure> {
-        self.engine("SET check_lengths = true").await
-    }
-
     /// Applies all settings that concern the engine or the session.
     pub async fn follow_all(&mut self) -> Result<(), Failure> {
-        self.check_lengths().await?;
+        self.session.set_check_lengths(true)?;
         for name in [DEFAULT, "lock_timeout", "synchronous_commit", TIME_ZONE] {
             self.follow_setting(name).await?;
         }
