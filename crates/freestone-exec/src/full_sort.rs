@@ -63,7 +63,7 @@ struct Done {
     rows: FrozenRows,
     /// The keys of each thread, sorted, and where its units begin, with the end.
     sorted: Vec<(Vec<Key>, Vec<usize>)>,
-    /// The rows of the first unit that are not wanted, and how many are from there on.
+    /// The rows that are wanted, among those of all units.
     stretch: Range<usize>,
     units: usize,
     _claims: Vec<Claim>,

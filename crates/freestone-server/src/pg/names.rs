@@ -1,7 +1,9 @@
 //! PostgreSQL's names for unnamed columns: the name of the function that computes them, or `?column?`.
 
 use freestone_sql::Span;
-use freestone_sql::tree::{self, Expr, ExprKind, Name, Query, QueryBody, SelectItem, SpecialCall, TrimSide, TypeKind};
+use freestone_sql::tree::{
+    self, Expr, ExprKind, Name, Query, QueryBody, Select, SelectItem, SpecialCall, TrimSide, TypeKind, WalkMut,
+};
 
 use super::types::Type;
 
@@ -76,6 +78,13 @@ fn of_subquery(query: &Query) -> String {
 /// The last part of a name.
 pub fn last(name: &tree::ObjectName) -> &str {
     name.parts.last().map_or("", |part| &part.text)
+}
+
+/// Walks through a SELECT, whose columns keep the names that they had before their values were changed.
+pub fn walk_named(select: &mut Select, walk: &mut impl WalkMut) {
+    let names: Vec<String> = select.items.iter().map(|item| name_of(&item.value)).collect();
+    select.walk_mut(walk);
+    select.items.iter_mut().zip(&names).for_each(|(item, name)| keep_name(item, name));
 }
 
 /// Gives a column without a name the one that it had before its value was changed.

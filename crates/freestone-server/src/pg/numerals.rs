@@ -5,7 +5,7 @@ use freestone_sql::tree::{
     Expr, ExprKind, Literal, Parameter, Query, Select, Statement, StatementKind, Type, TypeKind, Walk, WalkMut,
 };
 
-use super::names::{keep_name, last, name_of};
+use super::names::{last, walk_named};
 use super::numeric::DIGITS_MAX;
 use super::types;
 
@@ -71,9 +71,7 @@ struct Uncast<'a> {
 
 impl WalkMut for Uncast<'_> {
     fn select(&mut self, select: &mut Select) {
-        let names: Vec<String> = select.items.iter().map(|item| name_of(&item.value)).collect();
-        select.walk_mut(self);
-        select.items.iter_mut().zip(&names).for_each(|(item, name)| keep_name(item, name));
+        walk_named(select, self);
     }
 
     fn expr(&mut self, expr: &mut Expr) {

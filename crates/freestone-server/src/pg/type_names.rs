@@ -2,7 +2,7 @@
 
 use freestone_sql::tree::{Expr, ExprKind, Literal, Select, Statement, StatementKind, WalkMut};
 
-use super::names::{keep_name, last, name_of};
+use super::names::{last, walk_named};
 use super::told::{Known, Scope, type_of};
 use super::types::{self, ColumnType};
 
@@ -24,9 +24,7 @@ struct Tell<'a> {
 
 impl WalkMut for Tell<'_> {
     fn select(&mut self, select: &mut Select) {
-        let names: Vec<String> = select.items.iter().map(|item| name_of(&item.value)).collect();
-        select.walk_mut(self);
-        select.items.iter_mut().zip(&names).for_each(|(item, name)| keep_name(item, name));
+        walk_named(select, self);
     }
 
     fn expr(&mut self, expr: &mut Expr) {

@@ -10,7 +10,7 @@ use datafusion::arrow::compute::{SortOptions, take};
 use datafusion::arrow::datatypes::{DataType, Field, Int64Type};
 use datafusion::error::Result;
 
-use super::collected::{Beats, Collected, Groups, Reduce};
+use super::collected::{Collected, Groups};
 use crate::error::Error;
 use crate::exact::normal_form;
 
@@ -22,43 +22,27 @@ pub(crate) const LEAST: &str = "freestone_least";
 const COUNT_MAX: i64 = 1_000_000;
 
 pub(super) fn functions() -> Vec<Collected> {
-    let takes = "a value, a value to compare, and how many are wanted";
-    let choice = |name, finish: fn(&Groups) -> Result<ArrayRef>, reduce: Reduce, beats: Beats| Collected {
-        reduce: Some(reduce),
-        beats: Some(beats),
-        ..Collected::new(name, takes, arguments, chosen_type, finish)
+    let choice = |name, finish: fn(&Groups) -> Result<ArrayRef>| {
+        Collected::new(name, "a value, a value to compare, and how many are wanted", arguments, chosen_type, finish)
     };
-    let several = |name, finish: fn(&Groups) -> Result<ArrayRef>, reduce: Reduce, beats: Beats| Collected {
-        reduce: Some(reduce),
-        beats: Some(beats),
-        ..Collected::new(name, "a value and how many are wanted", value_and_count, |types| list_of(&types[0]), finish)
+    let several = |name, finish: fn(&Groups) -> Result<ArrayRef>| {
+        Collected::new(name, "a value and how many are wanted", value_and_count, |types| list_of(&types[0]), finish)
     };
     vec![
-        choice(
-            "arg_max",
-            |groups| choose(groups, true),
-            |groups| Ok(best(groups, true)?.concat()),
-            |rows, left, to| beats(rows, left, to, true),
-        ),
-        choice(
-            "arg_min",
-            |groups| choose(groups, false),
-            |groups| Ok(best(groups, false)?.concat()),
-            |rows, left, to| beats(rows, left, to, false),
-        ),
-        several(
-            GREATEST,
-            |groups| several_of(groups, true),
-            |groups| Ok(best(groups, true)?.concat()),
-            |rows, left, to| beats(rows, left, to, true),
-        ),
-        several(
-            LEAST,
-            |groups| several_of(groups, false),
-            |groups| Ok(best(groups, false)?.concat()),
-            |rows, left, to| beats(rows, left, to, false),
-        ),
+        of_best::<true>(choice("arg_max", |groups| choose(groups, true))),
+        of_best::<false>(choice("arg_min", |groups| choose(groups, false))),
+        of_best::<true>(several(GREATEST, |groups| several_of(groups, true))),
+        of_best::<false>(several(LEAST, |groups| several_of(groups, false))),
     ]
+}
+
+/// A function on which only the rows with the largest or smallest values have an effect.
+fn of_best<const GREATEST: bool>(function: Collected) -> Collected {
+    Collected {
+        reduce: Some(|groups| Ok(best(groups, GREATEST)?.concat())),
+        beats: Some(|rows, left, to| beats(rows, left, to, GREATEST)),
+        ..function
+    }
 }
 
 fn arguments(types: &[DataType]) -> Option<Vec<DataType>> {

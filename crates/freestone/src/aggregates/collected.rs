@@ -271,9 +271,7 @@ impl CollectedAccumulator {
         }
         Ok(())
     }
-}
 
-impl CollectedAccumulator {
     /// The rows that may have an effect.
     fn beating(&self, columns: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
         let (Some(beats), Some(left)) = (self.maker.function.beats, &self.left) else { return Ok(columns) };

@@ -126,6 +126,13 @@ impl<'a> Expressions<'a> {
         Compiled { register, known: self.columns[index].clone(), is_foreign: false }
     }
 
+    /// All columns of the input, which are the first outputs.
+    pub fn all_columns(&mut self) -> Vec<Compiled> {
+        let columns: Vec<Compiled> = (0..self.columns.len()).map(|index| self.column(index)).collect();
+        columns.iter().for_each(|column| drop(self.output(column)));
+        columns
+    }
+
     /// Compiles an expression; `None` if it must not be evaluated here.
     pub fn compile(&mut self, e: &Arc<dyn PhysicalExpr>) -> Result<Option<Compiled>> {
         if is_volatile(e) {

@@ -51,8 +51,7 @@ impl Compiler<'_> {
         let Some(numbered) = numbered(filter) else { return Ok(None) };
         let mut open = self.open_or_input(numbered.input)?;
         let mut compiler = Expressions::new(&open.schema, &open.columns);
-        let mut outputs: Vec<_> = (0..open.columns.len()).map(|column| compiler.column(column)).collect();
-        outputs.iter().for_each(|column| drop(compiler.output(column)));
+        let mut outputs = compiler.all_columns();
         let mut keys = vec![];
         for key in numbered.window.partition_by() {
             let Some(compiled) = compiler.compile(key)?.filter(|c| c.known.form != Form::Arrow) else {

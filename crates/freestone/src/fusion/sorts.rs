@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::error::Result;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::sorts::sort::SortExec;
@@ -10,7 +11,7 @@ use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMerge
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use freestone_exec::convert::form_of;
 use freestone_exec::full_sort::{FullSort, Wanted};
-use freestone_exec::pipeline::{Branch, Feed};
+use freestone_exec::pipeline::{Branch, Feed, Sink, Source};
 use freestone_exec::places::has_order;
 use freestone_exec::rows::Field;
 use freestone_exec::sort::{SortKey, Top};
@@ -73,12 +74,8 @@ impl Compiler<'_> {
         }
         let open = self.open_or_input(sort.input())?;
         let fields: Vec<Field> = open.columns.iter().map(|known| field(known, false)).collect();
-        let (schema, columns) = (sort.schema(), open.columns.clone());
         let top = Top::new(keys, fields, rows, self.context.clone()).map_err(external)?;
-        self.breakers += 1;
-        let results = Branch { feed: Feed::Source(top.results()), steps: vec![] };
-        self.close(open, Arc::new(top));
-        Ok(Some(Open { branches: vec![results], schema, columns, is_sorted: true, limit: None }))
+        Ok(Some(self.sorted(open, sort.schema(), top.results(), Arc::new(top))))
     }
 
     fn full_sort(&mut self, sort: &SortExec, stretch: Range<usize>) -> Result<Option<Open>> {
@@ -87,8 +84,7 @@ impl Compiler<'_> {
         }
         let mut open = self.open_or_input(sort.input())?;
         let mut compiler = Expressions::new(&open.schema, &open.columns);
-        let mut outputs: Vec<_> = (0..open.columns.len()).map(|column| compiler.column(column)).collect();
-        outputs.iter().for_each(|column| drop(compiler.output(column)));
+        let mut outputs = compiler.all_columns();
         let mut keys: Vec<SortKey> = vec![];
         for key in sort.expr() {
             let Some(compiled) = compiler.compile(&key.expr)?.filter(|c| has_order(c.known.form)) else {
@@ -105,13 +101,18 @@ impl Compiler<'_> {
             returned: open.columns.len(),
             stretch: stretch.start..stretch.end.min(sort.fetch().unwrap_or(usize::MAX)),
         };
-        let (schema, columns) = (sort.schema(), open.columns.clone());
-        let sorted = FullSort::new(wanted, self.context.clone());
-        self.breakers += 1;
         // It does not make up for an aggregation that is slower here.
         self.sought += usize::from(self.slower == 0);
-        let results = Branch { feed: Feed::Source(sorted.results()), steps: vec![] };
-        self.close(open, Arc::new(sorted));
-        Ok(Some(Open { branches: vec![results], schema, columns, is_sorted: true, limit: None }))
+        let full = FullSort::new(wanted, self.context.clone());
+        Ok(Some(self.sorted(open, sort.schema(), full.results(), Arc::new(full))))
+    }
+
+    /// Ends rows in a sink, whose results have the same columns in order.
+    fn sorted(&mut self, open: Open, schema: SchemaRef, results: Arc<dyn Source>, sink: Arc<dyn Sink>) -> Open {
+        self.breakers += 1;
+        let branches = vec![Branch { feed: Feed::Source(results), steps: vec![] }];
+        let columns = open.columns.clone();
+        self.close(open, sink);
+        Open { branches, schema, columns, is_sorted: true, limit: None }
     }
 }

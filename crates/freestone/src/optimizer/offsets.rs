@@ -11,11 +11,10 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
 use datafusion::physical_expr::window::{StandardWindowExpr, WindowExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::limit::GlobalLimitExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
 use crate::windows::WindowNode;
 
@@ -32,7 +31,7 @@ impl PhysicalOptimizerRule for Offsets {
 
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let changed = plan.transform_up(|node| match needed_order(&node).map(kept).transpose()?.flatten() {
-            Some(input) => Ok(Transformed::yes(replaced(node, input)?)),
+            Some(input) => Ok(Transformed::yes(replace_children_if_necessary(node, vec![input])?)),
             None => Ok(Transformed::no(node)),
         })?;
         Ok(changed.data)
@@ -67,9 +66,5 @@ fn kept(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>>
     }
     let Some(projection) = plan.downcast_ref::<ProjectionExec>() else { return Ok(None) };
     let Some(input) = kept(projection.input())? else { return Ok(None) };
-    Ok(Some(replaced(plan.clone(), input)?))
-}
-
-fn replaced(plan: Arc<dyn ExecutionPlan>, input: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    plan.replace_children(vec![input], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    Ok(Some(replace_children_if_necessary(plan.clone(), vec![input])?))
 }

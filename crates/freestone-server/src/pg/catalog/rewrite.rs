@@ -8,7 +8,7 @@ use freestone_sql::tree::{
     TypeKind, WalkMut, each_part,
 };
 
-use crate::pg::names::{keep_name, last, name_of};
+use crate::pg::names::{keep_name, last, name_of, walk_named};
 
 const CATALOG: &str = "pg_catalog";
 
@@ -62,11 +62,7 @@ impl WalkMut for Rewriter {
     }
 
     fn select(&mut self, select: &mut Select) {
-        let before: Vec<String> = select.items.iter().map(|item| name_of(&item.value)).collect();
-        select.walk_mut(self);
-        for (item, before) in select.items.iter_mut().zip(before) {
-            keep_name(item, &before);
-        }
+        walk_named(select, self);
     }
 
     fn table(&mut self, table: &mut Table) {
