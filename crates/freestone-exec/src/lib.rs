@@ -37,6 +37,7 @@ pub mod program;
 pub mod quantiles;
 mod ranges;
 mod ranked;
+pub mod recursion;
 mod repeats;
 pub mod rows;
 pub mod run;

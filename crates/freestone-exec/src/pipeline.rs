@@ -202,7 +202,12 @@ pub struct Chain {
 impl Chain {
     /// The steps of a branch.
     pub fn new(branch: &Branch) -> Chain {
-        Chain { steps: branch.steps.iter().map(|step| step.worker()).collect() }
+        Chain::of(&branch.steps)
+    }
+
+    /// These steps.
+    pub fn of(steps: &[Arc<dyn Step>]) -> Chain {
+        Chain { steps: steps.iter().map(|step| step.worker()).collect() }
     }
 
     /// Passes a batch through the steps.

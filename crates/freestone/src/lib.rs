@@ -68,6 +68,7 @@ mod planning;
 mod point;
 mod profile;
 mod provider;
+mod recursion;
 mod scalars;
 mod sequences;
 mod session;

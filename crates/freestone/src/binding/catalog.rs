@@ -8,7 +8,6 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::catalog::{TableFunctionArgs, TableProvider};
 use datafusion::common::{ScalarValue, plan_err};
-use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
@@ -26,6 +25,7 @@ use crate::planning;
 use crate::provider::files::naming;
 use crate::provider::metadata;
 use crate::provider::versions::AT;
+use crate::recursion::WorkingTable;
 use crate::shared::{Materialized, referenced};
 use crate::sql::names::{CATALOG, SCHEMA, is_ours, name_in};
 use crate::sql::option_lists;
@@ -183,7 +183,7 @@ impl Catalog for Tables {
     }
 
     fn work_table(&self, name: &str, schema: SchemaRef) -> Result<Arc<dyn TableSource>> {
-        Ok(provider_as_source(Arc::new(CteWorkTable::new(name, schema))))
+        Ok(provider_as_source(Arc::new(WorkingTable::new(name, schema))))
     }
 }
 

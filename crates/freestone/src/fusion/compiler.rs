@@ -49,6 +49,7 @@ use super::sorts::{self, sort_below};
 use super::{unnest, windows};
 use crate::provider::FreestoneSource;
 use crate::provider::files::FilesSource;
+use crate::recursion::RecursionExec;
 use crate::small_batches::of_exchange;
 use crate::unordered::UnorderedExec;
 
@@ -64,6 +65,12 @@ pub(super) struct Open {
 }
 
 impl Open {
+    /// Rows of which nothing is known but the types of their columns.
+    pub fn of_types(branches: Vec<Branch>, schema: SchemaRef) -> Open {
+        let columns = schema.fields().iter().map(|field| Known::of(field.data_type(), field.is_nullable())).collect();
+        Open { branches, schema, columns, is_sorted: false, limit: None }
+    }
+
     /// Rows of other branches have come to those of a sort.
     pub fn unsorted(self) -> Open {
         Open { is_sorted: false, ..self }
@@ -81,7 +88,7 @@ pub(super) struct Compiler<'a> {
     pub stages: Vec<Stage>,
     inputs: Vec<Arc<dyn ExecutionPlan>>,
     /// The inputs as they were planned.
-    planned: Vec<Arc<dyn ExecutionPlan>>,
+    pub planned: Vec<Arc<dyn ExecutionPlan>>,
     /// What files say of the columns of each input.
     promised: Vec<Vec<Promised>>,
     /// The joins, aggregations and sorts.
@@ -101,6 +108,8 @@ pub(super) struct Compiler<'a> {
     scans: usize,
     /// Whether only the first rows of groups are left, which are soon sorted.
     pub is_few: bool,
+    /// Whether a recursive query is a part of the plan.
+    is_recursive: bool,
     /// What is measured of each node, if that is asked for.
     meters: Option<Meters>,
 }
@@ -136,6 +145,7 @@ impl<'a> Compiler<'a> {
             has_others: false,
             scans: 0,
             is_few: false,
+            is_recursive: false,
             meters: measures.then(Meters::default),
         }
     }
@@ -145,14 +155,16 @@ impl<'a> Compiler<'a> {
     pub fn compile(mut self, plan: &Arc<dyn ExecutionPlan>, in_order: bool, sorted: bool) -> Result<Option<Query>> {
         self.has_join = plan.exists(|node| Ok(node.is::<HashJoinExec>() || joins::is_range_join(node)))?;
         self.has_groups = !self.has_join && plan.exists(|node| Ok(is_grouped_scan(node)))?;
-        self.has_others = plan.exists(|node| {
-            let has_windows = first_rows::is_known(node) || windows::is_known(node);
-            Ok(has_windows
-                || distinct_counts::is_known(node)
-                || sorts::is_known(node)
-                || unnest::is_known(node)
-                || aggregates::has_collecting(node))
-        })?;
+        self.is_recursive = plan.exists(|node| Ok(node.is::<RecursionExec>()))?;
+        self.has_others = self.is_recursive
+            || plan.exists(|node| {
+                let has_windows = first_rows::is_known(node) || windows::is_known(node);
+                Ok(has_windows
+                    || distinct_counts::is_known(node)
+                    || sorts::is_known(node)
+                    || unnest::is_known(node)
+                    || aggregates::has_collecting(node))
+            })?;
         if !self.is_sought() && plan.exists(|node| Ok(node.is::<AggregateExec>() || node.is::<SortExec>()))? {
             return Ok(None);
         }
@@ -187,6 +199,7 @@ impl<'a> Compiler<'a> {
             promised: self.promised,
             context: self.context,
             meters: self.meters,
+            is_recursive: self.is_recursive,
             schema: plan.schema(),
             in_order: is_ordered || open.is_sorted,
             limit: open.limit,
@@ -268,6 +281,9 @@ impl<'a> Compiler<'a> {
         }
         if let Some(unnest) = plan.downcast_ref::<UnnestExec>() {
             return self.unnest(unnest);
+        }
+        if let Some(query) = plan.downcast_ref::<RecursionExec>() {
+            return self.recursion(query);
         }
         if windows::is_known(plan) {
             let all: Vec<usize> = (0..plan.schema().fields().len()).collect();
@@ -552,25 +568,31 @@ impl<'a> Compiler<'a> {
         let mut branches = vec![];
         for input in union.children() {
             let mut open = self.open_or_input(input)?;
-            // Columns have the forms of their types.
-            let mut compiler = Expressions::new(&open.schema, &open.columns);
-            for (column, field) in schema.fields().iter().enumerate() {
-                let mut compiled = compiler.column(column);
-                if compiled.known.form != form_of(field.data_type()) {
-                    compiled = compiler.widened(compiled);
-                }
-                // Of a small decimal that was computed with 128 bits.
-                if compiled.known.form != form_of(field.data_type()) {
-                    return Ok(None);
-                }
-                compiler.output(&compiled);
+            if !self.take_forms(&mut open, &schema) {
+                return Ok(None);
             }
-            let program = compiler.program;
-            self.program_step(&mut open, program);
             branches.extend(open.branches);
         }
-        let columns = schema.fields().iter().map(|field| Known::of(field.data_type(), field.is_nullable())).collect();
-        Ok(Some(Open { branches, schema, columns, is_sorted: false, limit: None }))
+        Ok(Some(Open::of_types(branches, schema)))
+    }
+
+    /// Gives columns the forms of their types. `false` if one cannot have it.
+    pub fn take_forms(&self, open: &mut Open, schema: &SchemaRef) -> bool {
+        let mut compiler = Expressions::new(&open.schema, &open.columns);
+        for (column, field) in schema.fields().iter().enumerate() {
+            let mut compiled = compiler.column(column);
+            if compiled.known.form != form_of(field.data_type()) {
+                compiled = compiler.widened(compiled);
+            }
+            // Of a small decimal that was computed with 128 bits.
+            if compiled.known.form != form_of(field.data_type()) {
+                return false;
+            }
+            compiler.output(&compiled);
+        }
+        let program = compiler.program;
+        self.program_step(open, program);
+        true
     }
 }
 
@@ -647,8 +669,8 @@ pub(crate) fn exchanged(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn Execut
         return is_known.then(|| repartition.input());
     }
     let cooperative = plan.downcast_ref::<CooperativeExec>().map(CooperativeExec::input);
-    let cooperative = cooperative.or_else(|| of_exchange(plan));
-    cooperative.or_else(|| plan.downcast_ref::<UnorderedExec>().map(UnorderedExec::input))
+    let unordered = || plan.downcast_ref::<UnorderedExec>().map(UnorderedExec::input);
+    cooperative.or_else(unordered).or_else(|| of_exchange(plan))
 }
 
 /// Grouping sets of so many keys have numbers of 64 bits, which have another form.

@@ -51,6 +51,8 @@ pub(super) struct Query {
     /// An order that the part had as it was planned, and its rows do not have.
     pub order: Option<LexOrdering>,
     pub meters: Option<Meters>,
+    /// Whether rows may come without end.
+    pub is_recursive: bool,
     /// The inputs as they were planned.
     pub planned: Vec<Arc<dyn ExecutionPlan>>,
 }
@@ -163,7 +165,7 @@ impl ExecutionPlan for PipelineExec {
         let inputs = Streams::of(&self.inputs, std::mem::take(&mut query.promised), &context)?;
         let spilling = Spilling { plan: self.plan.clone(), context };
         let schema = query.schema.clone();
-        let rows = if self.inputs.is_empty() && is_small(&query.stages) {
+        let rows = if self.inputs.is_empty() && is_small(&query.stages) && !query.is_recursive {
             futures::stream::once(async move { at_once(query, inputs, &spilling) }).try_flatten().boxed()
         } else {
             streamed(query, inputs, spilling)

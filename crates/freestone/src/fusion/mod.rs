@@ -15,6 +15,7 @@ mod inputs;
 mod joins;
 mod meters;
 mod output;
+mod recursion;
 mod sorts;
 mod tabulated;
 mod unnest;
@@ -30,12 +31,12 @@ use datafusion::physical_expr::{Partitioning, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
-use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
+use crate::recursion::RecursionExec;
 use crate::settings::preserves_insertion_order;
 use crate::shared::SharedQueriesExec;
 use crate::spilling::with_few_partitions;
@@ -94,8 +95,8 @@ fn fused(
         });
     }
     let children = plan.children();
-    // A recursive query runs its plan again and again, and a fused node runs once.
-    if children.is_empty() || plan.is::<RecursiveQueryExec>() {
+    // A recursive query runs its step again and again, and a fused node runs once.
+    if children.is_empty() || plan.is::<RecursionExec>() {
         return Ok(plan.clone());
     }
     let (keeps, required) = (plan.maintains_input_order(), plan.required_input_ordering());

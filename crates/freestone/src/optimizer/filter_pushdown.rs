@@ -39,7 +39,6 @@ use datafusion::physical_plan::filter_pushdown::{
 use datafusion::physical_plan::joins::utils::build_join_schema;
 use datafusion::physical_plan::joins::{CrossJoinExec, HashJoinExec, NestedLoopJoinExec, SortMergeJoinExec};
 use datafusion::physical_plan::projection::ProjectionExec;
-use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
@@ -50,6 +49,7 @@ use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 use crate::exact::Canonical;
 use crate::expressions::partial::PartialFilter;
 use crate::provider::ScanAggregateExec;
+use crate::recursion::RecursionExec;
 
 type Filter = Arc<dyn PhysicalExpr>;
 type Plan = Arc<dyn ExecutionPlan>;
@@ -266,7 +266,7 @@ fn with_own_bounds(aggregate: &AggregateExec) -> Result<Option<Plan>> {
 /// Whether an input runs several times in one run of the plan. Dynamic filters are those of its first time, so they
 /// would drop rows of the others.
 fn runs_often(node: &Plan, at: usize) -> bool {
-    node.is::<RecursiveQueryExec>() && at == 1
+    node.is::<RecursionExec>() && at == 1
 }
 
 /// Whether the bounds that MIN and MAX have found so far determine which rows an aggregation needs. For this, each

@@ -28,7 +28,6 @@ pub(crate) mod redundant_joins;
 pub(crate) mod set_operations;
 mod unnesting;
 mod volatile_subqueries;
-mod work_tables;
 
 use std::sync::Arc;
 
@@ -62,6 +61,7 @@ use crate::exact::ExactNumbers;
 use crate::growth::Concatenations;
 use crate::planning;
 use crate::provider::is_stored;
+use crate::recursion::Recursions;
 use crate::shared::Resolve;
 use crate::text_types::enum_order::EnumOrder;
 use crate::times::{TimeCasts, TimeComparisons, TimeOperands};
@@ -133,6 +133,7 @@ fn corrected(rules: Vec<Rule>) -> Vec<Rule> {
             _ => rule,
         }
     };
-    let first: [Rule; 3] = [Arc::new(GroupingSets), Arc::new(WindowFrames), Arc::new(JoinKeyForms)];
+    let first: [Rule; 4] =
+        [Arc::new(Recursions), Arc::new(GroupingSets), Arc::new(WindowFrames), Arc::new(JoinKeyForms)];
     first.into_iter().chain(rules.into_iter().map(corrected)).collect()
 }

@@ -15,13 +15,13 @@ use super::in_order::InOrder;
 use super::join_order::JoinOrder;
 use super::large_fetch::LargeFetch;
 use super::offsets::Offsets;
-use super::work_tables::WorkTables;
 use super::{Rule, corrected};
 use crate::context::Cancellation;
 use crate::fusion::Fusion;
 use crate::planning;
 use crate::provider::files::KeepFileOrder;
 use crate::provider::{AggregateInScan, ChooseCopies, PathPredicates, ReadFields};
+use crate::recursion::WorkingTables;
 use crate::shared::Connect;
 use crate::small_batches::SmallBatches;
 
@@ -85,7 +85,7 @@ fn rules(memory_limit: Option<usize>) -> Vec<Rule> {
     let wraps_scans = rules.iter().position(|rule| rule.name() == "EnsureCooperative");
     let at = wraps_scans.unwrap_or_else(|| dynamic_filters_at(&rules));
     let ours: [Rule; 4] = [
-        Arc::new(WorkTables),
+        Arc::new(WorkingTables),
         Arc::new(LargeFetch),
         Arc::new(PathPredicates),
         Arc::new(AggregateInScan { memory_limit }),

@@ -7,7 +7,6 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use datafusion::catalog::cte_worktable::CteWorkTable;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchemaRef, ParamValues, internal_err};
 use datafusion::datasource::source_as_provider;
@@ -17,6 +16,7 @@ use datafusion::scalar::ScalarValue;
 use parking_lot::Mutex;
 
 use crate::error::{Error, ErrorKind};
+use crate::recursion::WorkingTable;
 
 /// The prefix of the alias that marks a derived table as the query of a common table expression.
 /// The maximum number of nodes of a plan that cannot be shared, because it depends on its context.
@@ -200,9 +200,9 @@ fn depends_on_context(plan: &LogicalPlan) -> Result<bool> {
         }
         if let LogicalPlan::TableScan(scan) = node
             && let Ok(provider) = source_as_provider(&scan.source)
-            && let Some(table) = provider.downcast_ref::<CteWorkTable>()
+            && let Some(table) = provider.downcast_ref::<WorkingTable>()
         {
-            worked_on.insert(table.name().to_owned());
+            worked_on.insert(table.name.clone());
         }
         Ok(TreeNodeRecursion::Continue)
     })?;

@@ -158,6 +158,11 @@ fn sorting_beyond_the_memory_limit_spills() {
             ("t AS x FULL JOIN t AS y ON x.a = y.a + 10 AND x.b <> y.b", 1_000_010),
             ("t AS x WHERE EXISTS (SELECT 1 FROM t AS y WHERE y.b = x.b AND y.a > 10)", 999_990),
             ("t AS x WHERE NOT EXISTS (SELECT 1 FROM t AS y WHERE y.b = x.b AND y.a > 10)", 10),
+            (
+                "(WITH RECURSIVE r AS (SELECT a, b FROM t WHERE a = 7 UNION ALL SELECT t.a, t.b FROM r \
+                 JOIN t ON t.b = repeat('x', 100) || (r.a + 1) WHERE r.a < 10) SELECT a, b FROM r) AS x",
+                4,
+            ),
         ] {
             let rows = number(&session, &format!("SELECT count(*) FROM {join}")).await;
             assert_eq!(rows.map_err(|error| error.to_string()), Ok(expected), "{join}");

@@ -1,0 +1,71 @@
+//! Recursive queries: `WITH RECURSIVE`.
+//!
+//! Rows of the first term are those of the first step; the recursive term makes the rows of each step of those of the step before,
+//! which it reads as a table. The executor runs steps that it knows, see `fusion`; [`RecursionExec`] runs the others.
+
+mod exec;
+mod table;
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::error::Result;
+use datafusion::physical_expr::Partitioning;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
+use datafusion::physical_plan::repartition::RepartitionExec;
+
+pub(crate) use exec::RecursionExec;
+pub(crate) use table::{WorkingRows, WorkingScanExec, WorkingTable};
+
+/// DataFusion's recursive queries, whose terms may read the rows of the step before only once, become ours.
+#[derive(Debug)]
+pub(crate) struct Recursions;
+
+impl PhysicalOptimizerRule for Recursions {
+    fn name(&self) -> &str {
+        "Recursions"
+    }
+
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let changed = plan.transform_up(|node| match node.downcast_ref::<RecursiveQueryExec>() {
+            Some(query) => Ok(Transformed::yes(Arc::new(RecursionExec::of(query)?) as _)),
+            None => Ok(Transformed::no(node)),
+        })?;
+        Ok(changed.data)
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// The rows of a step are not divided among threads. They are mostly few, there are many steps, and each exchange of each step starts
+/// tasks: half of the time of a step went there.
+#[derive(Debug)]
+pub(crate) struct WorkingTables;
+
+impl PhysicalOptimizerRule for WorkingTables {
+    fn name(&self) -> &str {
+        "WorkingTables"
+    }
+
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let changed = plan.transform_up(|node| {
+            let exchange = node.downcast_ref::<RepartitionExec>();
+            let divides =
+                exchange.filter(|exchange| matches!(exchange.partitioning(), Partitioning::RoundRobinBatch(_)));
+            Ok(match divides.map(RepartitionExec::input).filter(|input| input.is::<WorkingScanExec>()) {
+                Some(rows) => Transformed::yes(rows.clone()),
+                None => Transformed::no(node),
+            })
+        })?;
+        Ok(changed.data)
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
