@@ -50,4 +50,5 @@ mod stretches;
 pub mod threads;
 pub mod unnest;
 pub mod vector;
+pub mod whole;
 pub mod windows;

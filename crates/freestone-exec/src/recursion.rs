@@ -13,7 +13,7 @@ use crate::error::{ExecError, Result};
 use crate::groups::GroupTable;
 use crate::pipeline::{Chain, Claim, Context, Finished, Results, Sink, SinkWorker, Source, Step, Take, check};
 use crate::rows::{Field, Layout};
-use crate::vector::{Batch, Values};
+use crate::vector::Batch;
 
 /// A recursion: the sink of its first part, and the source of all rows.
 pub struct Recursion {
@@ -59,7 +59,7 @@ impl Sink for Arc<Recursion> {
         for worker in workers {
             let worker = worker.into_any().downcast::<Worker>();
             let mut worker = worker.map_err(|_| ExecError::foreign("rows of another recursion"))?;
-            let claimed = worker.batches.iter().map(|(_, batch)| bytes(batch)).sum();
+            let claimed = worker.batches.iter().map(|(_, batch)| batch.bytes_with_texts()).sum();
             worker.claim.resize(0)?;
             first.1.grow(claimed)?;
             first.0.append(&mut worker.batches);
@@ -71,7 +71,7 @@ impl Sink for Arc<Recursion> {
 
 impl SinkWorker for Worker {
     fn push(&mut self, unit: usize, batch: Batch) -> Result<()> {
-        self.claim.grow(bytes(&batch))?;
+        self.claim.grow(batch.bytes_with_texts())?;
         self.batches.push((unit, batch));
         Ok(())
     }
@@ -79,15 +79,6 @@ impl SinkWorker for Worker {
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
     }
-}
-
-/// The bytes of a batch with its texts, which steps make longer and longer.
-fn bytes(batch: &Batch) -> usize {
-    let texts = batch.columns.iter().filter_map(|column| match &column.values {
-        Values::Text(texts) => Some((0..texts.len()).map(|row| texts.get(row).len()).sum::<usize>()),
-        _ => None,
-    });
-    batch.bytes() + texts.sum::<usize>()
 }
 
 /// The rows of a step as they come.
@@ -122,7 +113,7 @@ impl Rows {
         if batch.rows == 0 {
             return Ok(());
         }
-        self.bytes += bytes(&batch);
+        self.bytes += batch.bytes_with_texts();
         self.claim.resize(self.bytes_before + self.bytes + self.seen.as_ref().map_or(0, GroupTable::bytes))?;
         self.batches.push(batch.clone());
         take(batch)

@@ -358,4 +358,13 @@ impl Batch {
     pub fn bytes(&self) -> usize {
         self.columns.iter().map(Vector::bytes).sum()
     }
+
+    /// The same with the bytes of texts, which are kept as long as the batch is.
+    pub fn bytes_with_texts(&self) -> usize {
+        let texts = self.columns.iter().filter_map(|column| match &column.values {
+            Values::Text(texts) => Some((0..texts.len()).map(|row| texts.get(row).len()).sum::<usize>()),
+            _ => None,
+        });
+        self.bytes() + texts.sum::<usize>()
+    }
 }

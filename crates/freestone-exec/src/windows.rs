@@ -9,8 +9,6 @@ use std::ops::Range;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 
-use parking_lot::Mutex;
-
 use crate::direct::KeyDomain;
 use crate::error::Result;
 pub use crate::frames::{Bound, Call, Frame, Function};
@@ -67,16 +65,9 @@ struct Done {
     numbers: Vec<u32>,
     /// Where the partitions begin, and the end of the last one.
     starts: Vec<usize>,
-    units: Units,
+    /// Partitions that are computed together.
+    units: Vec<Range<usize>>,
     _claims: Vec<Claim>,
-}
-
-/// Units of work.
-enum Units {
-    /// Partitions.
-    Partitions(Vec<Range<usize>>),
-    /// A number of pieces of the only partition, whose rows all have the same results, which are computed once.
-    Rows(usize, Mutex<Option<Arc<Vec<Vector>>>>),
 }
 
 /// Small partitions are computed together up to this number of rows, which fits a cache of the second level.
@@ -219,10 +210,7 @@ impl Windows {
             claims.push(worker.claim);
         }
         let rows = FrozenRows::joined(self.layout.clone(), parts)?;
-        let units = match self.is_constant() {
-            true => Units::Rows(total.div_ceil(UNIT_ROWS), Mutex::default()),
-            false => Units::Partitions(units(&starts)),
-        };
+        let units = units(&starts);
         Ok(Done { rows, numbers, starts, units, _claims: claims })
     }
 }
@@ -268,18 +256,12 @@ impl Finished for Windows {
     }
 
     fn units(&self) -> usize {
-        self.done.get().map_or(usize::MAX, |done| match &done.units {
-            Units::Partitions(units) => units.len(),
-            Units::Rows(units, _) => *units,
-        })
+        self.done.get().map_or(usize::MAX, |done| done.units.len())
     }
 
     fn read(&self, unit: usize, take: Take<'_>) -> Result<()> {
         let Some(done) = self.done.get() else { return Ok(()) };
-        let partitions = match &done.units {
-            Units::Partitions(units) => units[unit].clone(),
-            Units::Rows(_, results) => return self.read_rows(done, unit, results, take),
-        };
+        let partitions = done.units[unit].clone();
         let first = done.starts[partitions.start];
         let starts: Vec<u32> =
             done.starts[partitions.start..=partitions.end].iter().map(|start| (start - first) as u32).collect();
@@ -312,55 +294,6 @@ impl Finished for Windows {
             take(Batch { rows: some.len(), columns })?;
         }
         Ok(())
-    }
-}
-
-impl Windows {
-    /// Whether all rows have the same results.
-    fn is_constant(&self) -> bool {
-        let is_whole = |call: &Call| matches!(call.function, Function::Whole { .. });
-        self.plan.keys.is_empty() && self.plan.order.is_empty() && self.plan.calls.iter().all(is_whole)
-    }
-
-    /// Some rows with the results of all.
-    fn read_rows(
-        &self,
-        done: &Done,
-        unit: usize,
-        results: &Mutex<Option<Arc<Vec<Vector>>>>,
-        take: Take<'_>,
-    ) -> Result<()> {
-        let results = {
-            let mut results = results.lock();
-            match &mut *results {
-                Some(known) => known.clone(),
-                none => none.insert(Arc::new(self.wholes(done)?)).clone(),
-            }
-        };
-        let from = unit * UNIT_ROWS;
-        for some in done.numbers[from..done.numbers.len().min(from + UNIT_ROWS)].chunks(OUTPUT_ROWS) {
-            check(self.context.as_ref())?;
-            let columns = (0..self.plan.returned).map(|column| done.rows.vector(column, some));
-            let columns = columns.chain(results.iter().map(|result| result.take(&vec![0; some.len()]))).collect();
-            take(Batch { rows: some.len(), columns })?;
-        }
-        Ok(())
-    }
-
-    /// The results of all rows together.
-    fn wholes(&self, done: &Done) -> Result<Vec<Vector>> {
-        let mut results = vec![];
-        for call in &self.plan.calls {
-            let Function::Whole { columns, accumulator } = &call.function else { continue };
-            let mut accumulator = accumulator()?;
-            for some in done.numbers.chunks(OUTPUT_ROWS) {
-                check(self.context.as_ref())?;
-                let inputs: Vec<Vector> = columns.iter().map(|column| done.rows.vector(*column, some)).collect();
-                accumulator.update(&inputs, &vec![0; some.len()], 1)?;
-            }
-            results.extend(accumulator.results(&[done.numbers.len() as i64])?.into_iter().next());
-        }
-        Ok(results)
     }
 }
 

@@ -26,14 +26,15 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
 use datafusion::physical_plan::windows::WindowUDFExpr;
 use freestone_exec::direct::KeyDomain;
-use freestone_exec::pipeline::{Branch, Feed};
+use freestone_exec::pipeline::{Branch, Feed, Sink};
 use freestone_exec::places::has_order;
 use freestone_exec::program::Program;
 use freestone_exec::vector::Form;
+use freestone_exec::whole::Whole;
 use freestone_exec::windows::{Bound, Call, Frame, Function, PartitionKey, Plan, Windows};
 
 use super::aggregates::{self, Calls, Native};
-use super::compiler::{Compiler, Open, exchanged, field, place, sort_key};
+use super::compiler::{Compiler, Open, arguments, exchanged, field, place, sort_key};
 use super::expressions::{Compiled, Expressions, Known};
 use crate::windows::{Place, WindowNode, function_of_frames, is_excluding, place_of, shift_of};
 
@@ -264,16 +265,26 @@ impl Compiler<'_> {
         let mut columns: Vec<Known> = outputs.iter().map(|column| compiler.output(column)).collect();
         let returned = columns.len();
         let of_rows = Columns { compiler, outputs };
-        let Some((plan_of_rows, program)) = compiled(&node, of_rows, returned)? else { return Ok(None) };
+        let known = match is_of_all_rows(&node) {
+            true => of_all_rows(&node, of_rows)?.map(|(calls, program)| {
+                let (calls, places) = calls.finish();
+                let whole = Whole::new(returned, calls, places, self.context.clone());
+                (whole.results(), Arc::new(whole) as Arc<dyn Sink>, program)
+            }),
+            false => compiled(&node, of_rows, returned)?.map(|(plan_of_rows, program)| {
+                let windows = Windows::new(plan_of_rows, self.context.clone());
+                (windows.results(), Arc::new(windows) as Arc<dyn Sink>, program)
+            }),
+        };
+        let Some((results, sink, program)) = known else { return Ok(None) };
         self.program_step(&mut open, program);
         let schema = plan.schema();
         let inputs = open.columns.len();
         columns.extend(schema.fields().iter().skip(inputs).map(|f| Known::of(f.data_type(), f.is_nullable())));
         let passed: Vec<usize> = wanted.into_iter().chain(inputs..schema.fields().len()).collect();
         let schema = Arc::new(schema.project(&passed)?);
-        let windows = Windows::new(plan_of_rows, self.context.clone());
-        let results = Branch { feed: Feed::Source(windows.results()), steps: vec![] };
-        self.close(open, Arc::new(windows));
+        let results = Branch { feed: Feed::Source(results), steps: vec![] };
+        self.close(open, sink);
         self.add_sought();
         Ok(Some(Open { branches: vec![results], schema, columns, is_sorted: node.is_sorted, limit: None }))
     }
@@ -298,6 +309,26 @@ fn moved(e: Arc<dyn PhysicalExpr>, wanted: &[usize]) -> Result<Arc<dyn PhysicalE
         Ok(Transformed::yes(Arc::new(Column::new(column.name(), place))))
     });
     Ok(moved?.data)
+}
+
+/// Whether a node only aggregates all rows.
+fn is_of_all_rows(node: &Node<'_>) -> bool {
+    let is_whole = |function| matches!(kind(function, node), Some(Kind::Aggregate(_, frame)) if frame == WHOLE);
+    node.partition_by.is_empty() && node.order_by.is_empty() && node.functions.iter().all(is_whole)
+}
+
+/// The aggregates of such a node, and the program that computes the columns.
+fn of_all_rows(node: &Node<'_>, mut columns: Columns<'_>) -> Result<Option<(Calls, Program)>> {
+    let mut calls = Calls::default();
+    for function in node.functions {
+        let Some(Kind::Aggregate(function, _)) = kind(function, node) else { return Ok(None) };
+        let arguments = arguments(&mut columns.compiler, &mut columns.outputs, function)?;
+        let Some((inputs, known)) = arguments else { return Ok(None) };
+        if !calls.add(&Arc::new(function.clone()), inputs, &known, None)? {
+            return Ok(None);
+        }
+    }
+    Ok(Some((calls, columns.compiler.program)))
 }
 
 /// What the executor is asked for, and the program that computes its columns.
@@ -346,16 +377,9 @@ fn call(function: &Arc<dyn WindowExpr>, node: &Node<'_>, columns: &mut Columns<'
             }
         }
         Some(Kind::Aggregate(function, frame)) => {
-            let (mut inputs, mut known) = (vec![], vec![]);
-            for argument in aggregates::arguments(function) {
-                let Some(column) = columns.of(&argument, |_| true)? else { return Ok(None) };
-                known.push(columns.known(column).clone());
-                inputs.push(column);
-            }
-            // Of all rows there is one result, which is found without frames.
-            let is_constant = node.partition_by.is_empty() && node.order_by.is_empty() && frame == WHOLE;
-            let of_frames = if is_constant { None } else { aggregate(function, inputs.first().copied(), &known)? };
-            match of_frames {
+            let arguments = arguments(&mut columns.compiler, &mut columns.outputs, function)?;
+            let Some((inputs, known)) = arguments else { return Ok(None) };
+            match aggregate(function, inputs.first().copied(), &known)? {
                 Some(function) => (function, frame),
                 None if frame == WHOLE => match whole_aggregate(function, inputs, &known)? {
                     Some(function) => (function, frame),
