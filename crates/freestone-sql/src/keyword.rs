@@ -307,6 +307,7 @@ keywords! {
     REAL ColumnName,
     RECURSIVE Unreserved,
     REFERENCES Reserved,
+    REFRESH Unreserved,
     REINDEX Unreserved,
     RELATIVE Unreserved,
     RELEASE Unreserved,

@@ -36,8 +36,8 @@ mod table;
 pub use error::StoreError;
 pub use store::{
     Appended, Appender, BackupReport, CheckReport, ColumnUse, Comments, Definition, Emulation, GeneratedColumn,
-    LockMode, Object, ObjectKind, OpenTransaction, PmemOptions, PoolList, PoolState, Position, RETENTION, Repaired,
-    Savepoint, SegmentAppender, SegmentNumbers, SegmentTarget, Sequence, Snapshot, Store, StoreOptions,
-    TransactionList, User, Uses, VacuumReport, Waiting, WriteTransaction, WrittenSegment, is_comparable,
+    LockMode, MaterializedView, Object, ObjectKind, OpenTransaction, PmemOptions, PoolList, PoolState, Position,
+    RETENTION, Repaired, Savepoint, SegmentAppender, SegmentNumbers, SegmentTarget, Sequence, Snapshot, Store,
+    StoreOptions, TransactionList, User, Uses, VacuumReport, Waiting, WriteTransaction, WrittenSegment, is_comparable,
 };
 pub use table::{CopyOf, SegmentEntry, Table};

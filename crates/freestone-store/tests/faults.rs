@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use arrow_array::cast::AsArray;
@@ -12,7 +12,7 @@ use arrow_array::{RecordBatch, StringViewArray};
 use common::*;
 use freestone_store::media::{FaultPlan, Faulty, Medium, Memory};
 use freestone_store::scan::ScanRequest;
-use freestone_store::{Store, StoreError};
+use freestone_store::{Definition, MaterializedView, Store, StoreError, WriteTransaction};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 
@@ -20,7 +20,7 @@ type State = BTreeMap<String, Digest>;
 type Step = fn(&Store) -> Result<(), StoreError>;
 
 /// Every operation that changes a database, in an order in which each has something to do.
-const STEPS: [(&str, Step); 19] = [
+const STEPS: [(&str, Step); 22] = [
     ("create", |store| create(store, "t", DESIGNS[1])),
     ("load", |store| insert(store, "t", &batch(0..17_000))),
     ("insert", |store| insert(store, "t", &batch(20_000..20_050))),
@@ -30,6 +30,9 @@ const STEPS: [(&str, Step); 19] = [
     ("insert into both", |store| insert(store, "t", &batch(40_000..40_020))),
     ("create another", |store| create(store, "u", DESIGNS[0])),
     ("update", update),
+    ("view", make_view),
+    ("insert into what it reads", |store| insert(store, "t", &batch(50_000..50_300))),
+    ("refresh", refresh),
     ("many inserts", many_inserts),
     ("delete all of a pending segment", |store| remove(store, "t", 20_000, 20_049)),
     ("vacuum", |store| store.vacuum(None).map(|_| ())),
@@ -72,6 +75,32 @@ fn update(store: &Store) -> Result<(), StoreError> {
     delete(&mut transaction, "t", keys_between(5_000, 5_999))?;
     append(&mut transaction, "t", &batch(30_000..31_000))?;
     transaction.commit().map(|_| ())
+}
+
+/// A materialized view of all rows of a table.
+fn make_view(store: &Store) -> Result<(), StoreError> {
+    let mut transaction = store.write()?;
+    transaction.create_table("v", table_schema(), design(DESIGNS[5]))?;
+    let owner = transaction.table("v")?.id;
+    let view = MaterializedView { query: "SELECT * FROM t".into(), on_commit: false, is_populated: true };
+    transaction.create_owned(owner, "", Definition::MaterializedView(view))?;
+    fill_view(&mut transaction)?;
+    transaction.commit().map(|_| ())
+}
+
+fn refresh(store: &Store) -> Result<(), StoreError> {
+    let mut transaction = store.write()?;
+    fill_view(&mut transaction)?;
+    transaction.commit().map(|_| ())
+}
+
+fn fill_view(transaction: &mut WriteTransaction) -> Result<(), StoreError> {
+    let table = transaction.table("t")?;
+    let rows = scan(&table, ScanRequest::columns(vec![0, 1, 2, 3, 4]))?;
+    transaction.rewrite_view("v", |transaction| {
+        rows.iter().filter(|rows| rows.num_rows() > 0).try_for_each(|rows| append(transaction, "v", rows))
+    })?;
+    transaction.set_current("v", &BTreeSet::from([table.id]))
 }
 
 /// Enough segments in the log that the last insert merges them. One commit, for one outcome.
@@ -154,7 +183,12 @@ fn states() -> Vec<State> {
 }
 
 fn now(store: &Store) -> State {
-    digests(&store.snapshot().expect("a snapshot")).expect("sound data")
+    let snapshot = store.snapshot().expect("a snapshot");
+    let state = digests(&snapshot).expect("sound data");
+    if let Some(view) = snapshot.table("v").filter(|view| snapshot.has_rows_of_its_query(view)) {
+        assert_eq!(state["v"], state["t"], "{}", view.name);
+    }
+    state
 }
 
 /// Whether a failed commit may have been stored nevertheless.

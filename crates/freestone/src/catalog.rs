@@ -40,6 +40,7 @@ use crate::inputs::ArrowTable;
 use crate::internal_names::{PG_TEMP, ROW_ID_COLUMN, is_temporary};
 use crate::limits::VIEWS_MAX;
 use crate::optimizer::physical;
+use crate::optimizer::view_matching::{self, View, Views};
 use crate::planning::with_analyzed_types;
 use crate::provider::files::{
     CONTENTS, ContentsFunction, FILE_FUNCTIONS, FilesFunction, INSPECTIONS, Inference, InspectionFunction, NamedTypes,
@@ -57,7 +58,7 @@ use crate::sql::written::Written;
 use crate::sql::{names, parameters, statement};
 use crate::temp_schema::TempSchema;
 use crate::workload::WorkloadLog;
-use crate::{definitions, dependencies, exact, planning, sequences, shared};
+use crate::{definitions, dependencies, exact, planning, sequences, settings, shared};
 
 /// The most columns that a PIVOT makes of the values of a query.
 const PIVOT_COLUMNS_MAX: usize = 10_000;
@@ -363,10 +364,39 @@ impl Planner {
     pub async fn plan_query(&self, scope: &Scope, parameters: &Parameters) -> Result<(SessionState, LogicalPlan)> {
         let mut state = self.state(scope);
         let bound = Box::pin(binding::plan(self, &state, scope, parameters.written()?, parameters)).await?;
-        if bound.depends_on_order {
-            planning::keep_order_of_rows(&mut state);
+        match bound.depends_on_order {
+            true => planning::keep_order_of_rows(&mut state),
+            false => Box::pin(self.offer_views(&mut state, scope)).await,
         }
         Ok((state, bound.plan))
+    }
+
+    /// Lets a query read materialized views that have the rows of what it reads. Within a view, and in what is computed for one,
+    /// tables are read as they are named.
+    async fn offer_views(&self, state: &mut SessionState, scope: &Scope) {
+        let (snapshot, mut views) = (&scope.snapshot, vec![]);
+        let is_query = scope.views.is_empty() && scope.target.is_none() && !scope.is_attached;
+        if !is_query || snapshot.materialized_views().is_empty() || !settings::matches_views(state.config_options()) {
+            return;
+        }
+        let read = snapshot.all_read(&scope.uses());
+        for (table, object, view) in definitions::materialized_views(snapshot) {
+            let tables = table.computed_from.iter().flat_map(|of| of.keys()).filter(|id| read.contains(id)).count();
+            if tables < view_matching::TABLES_MIN || !snapshot.has_rows_of_its_query(table) {
+                continue;
+            }
+            // A query that cannot be planned is one that answers nothing.
+            let within = scope.clone().with_kept_view(dependencies::name_of_view(snapshot, object));
+            let (own, written) = (self.state(&within), Written::new(&view.query));
+            let planned = Box::pin(binding::plan(self, &own, &within, &written, &Parameters::default())).await;
+            let Ok(bound) = planned else { continue };
+            let analyzed = own.analyzer().execute_and_check(bound.plan, own.config_options(), |_, _| {});
+            let provider = FreestoneTable::new(snapshot.clone(), &table.name);
+            views.extend(provider.zip(analyzed.ok()).and_then(|(table, plan)| View::of(table, snapshot, &plan)));
+        }
+        if !views.is_empty() {
+            state.config_mut().options_mut().extensions.insert(Views::new(views));
+        }
     }
 
     /// Plans a query that is made of a statement, and returns the state in which the plan runs.

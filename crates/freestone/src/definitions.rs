@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use freestone_sql::tree::ObjectName;
 pub(crate) use freestone_store::{Comments, GeneratedColumn};
-use freestone_store::{Definition, Object, ObjectKind as Kind, Snapshot, Table, WriteTransaction};
+use freestone_store::{Definition, MaterializedView, Object, ObjectKind as Kind, Snapshot, Table, WriteTransaction};
 
 use crate::context::Outcome;
 use crate::error::{Error, ErrorKind, Result};
@@ -33,6 +33,21 @@ pub(crate) struct IndexEntry {
 /// The views, by name, with their queries.
 pub(crate) fn views(snapshot: &Snapshot) -> impl Iterator<Item = (&String, &str)> {
     snapshot.objects(Kind::View).filter_map(|view| Some((&view.name, view.query()?)))
+}
+
+/// Whether a name is that of a materialized view.
+pub(crate) fn is_materialized(snapshot: &Snapshot, name: &str) -> bool {
+    snapshot.table(name).is_some_and(|table| snapshot.materialized(table.id).is_some())
+}
+
+/// The materialized views, each as its table and its query.
+pub(crate) fn materialized_views(
+    snapshot: &Snapshot,
+) -> impl Iterator<Item = (&Arc<Table>, &Arc<Object>, &MaterializedView)> {
+    snapshot.materialized_views().iter().filter_map(|id| {
+        let (table, object) = (snapshot.table_by_id(*id)?, snapshot.materialized(*id)?);
+        Some((table, object, object.materialized()?))
+    })
 }
 
 /// The query of a view.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use freestone_binder::{Named, each_expression, named_tables};
 use freestone_sql::tree::{Expr, ExprKind, Query, Type, TypeKind, each_part};
-use freestone_store::{Definition, Object, ObjectKind as Kind, Snapshot, Table, User, Uses};
+use freestone_store::{Definition, MaterializedView, Object, ObjectKind as Kind, Snapshot, Table, User, Uses};
 
 use crate::definitions;
 use crate::error::{Error, Result};
@@ -53,7 +53,9 @@ pub(crate) fn of_all(snapshot: &Snapshot) -> Uses {
 
 fn of_definition(snapshot: &Snapshot, definition: &Definition) -> BTreeSet<u64> {
     match definition {
-        Definition::View { query: text } | Definition::Macro { body: text, is_query: true, .. } => {
+        Definition::View { query: text }
+        | Definition::MaterializedView(MaterializedView { query: text, .. })
+        | Definition::Macro { body: text, is_query: true, .. } => {
             Written::new(text).query().map(|(query, _)| of_query(snapshot, query)).unwrap_or_default()
         }
         Definition::Macro { body, is_query: false, .. } => {
@@ -179,16 +181,23 @@ pub(crate) fn reaches(snapshot: &Snapshot, some: &BTreeSet<u64>, id: u64) -> boo
     known.contains(&id)
 }
 
+/// The name of a view, which is that of its table if it is a materialized one.
+pub(crate) fn name_of_view<'s>(snapshot: &'s Snapshot, view: &'s Object) -> &'s str {
+    let table = view.owner.and_then(|owner| snapshot.table_by_id(owner));
+    table.map_or(&view.name, |table| &table.name)
+}
+
 /// The views that read a table or view, and those that read them.
 pub(crate) fn views_on(snapshot: &Snapshot, id: u64) -> Vec<&Arc<Object>> {
     let (mut found, mut known, mut waiting) = (vec![], HashSet::from([id]), vec![id]);
     while let Some(used) = waiting.pop() {
         for user in snapshot.users(&[used]) {
             if let User::Object(view) = user
-                && view.kind() == Kind::View
+                && view.query().is_some()
                 && known.insert(view.id)
             {
-                waiting.push(view.id);
+                // A materialized view is read as its table.
+                waiting.push(view.owner.unwrap_or(view.id));
                 found.push(view);
             }
         }

@@ -8,6 +8,7 @@ MODELS = {
     "by_list": """{{ config(materialized='table', sort=['b', 'a'], design='row') }} select 1 as a, 'x' as b""",
     "by_mapping": """{{ config(materialized='table', design={'preset': 'pax', 'page_size': '64KiB'}, cluster='a') }} select 1 as a""",
     "added": """{{ config(materialized='incremental', sort='a', unique_key='a') }} select 1 as a, 2 as b""",
+    "kept": """{{ config(materialized='materialized_view', sort='a', refresh='on commit') }} select a, b from {{ ref('added') }}""",
     "on_table": """{{ config(materialized='view') }} select a from {{ ref('by_list') }}""",
 }
 
@@ -44,8 +45,11 @@ class TestDesigns:
             assert found["by_list"] == {"preset": "row", "sort": "b, a"}
             assert found["by_mapping"] == {"preset": "pax", "page_size": "64KiB", "cluster": "a"}
             assert found["added"]["sort"] == "a"
+            assert design(database, project.test_schema, "kept")["sort"] == "a"
             assert found["places"] == {"preset": "row", "sort": "name"}
         assert project.run_sql(f"select count(*) from {project.test_schema}.on_table", fetch="one") == (1,)
+        views = database.sql("SELECT name, refresh, rows FROM freestone_materialized_views()").fetchall()
+        assert views == [(f"{project.test_schema}.kept", "on commit", 1)]
 
 
 class TestWrongDesign:

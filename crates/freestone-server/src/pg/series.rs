@@ -36,6 +36,7 @@ fn queries(statement: &mut Statement) -> Vec<&mut Query> {
         },
         StatementKind::CreateTable(create) => create.query.as_deref_mut().into_iter().collect(),
         StatementKind::CreateView(create) => vec![&mut create.query],
+        StatementKind::CreateMaterializedView(create) => vec![&mut create.query],
         StatementKind::CopyTo(copy) => match &mut copy.source {
             CopySource::Query(query) => vec![query],
             CopySource::Table(..) => vec![],

@@ -8,6 +8,10 @@ use crate::tree::{AlterAction, AlterKind, AlterTable, Name, RenameView, Statemen
 impl Parser<'_> {
     /// A statement behind ALTER.
     pub(super) fn alter(&mut self) -> Parsed<StatementKind> {
+        let materialized = self.is(K::MATERIALIZED) && self.is_at(1, K::VIEW);
+        if materialized {
+            self.advance();
+        }
         match self.accept_any(&[K::TABLE, K::VIEW]) {
             Some(K::TABLE) => {
                 let if_exists = self.if_exists();
@@ -24,7 +28,7 @@ impl Parser<'_> {
                 let name = self.object_name("a view")?;
                 self.expect(K::RENAME)?;
                 let to = self.new_name()?;
-                Ok(StatementKind::RenameView(RenameView { if_exists, name, to }))
+                Ok(StatementKind::RenameView(RenameView { materialized, if_exists, name, to }))
             }
             None => match self.keyword(0) {
                 Some(
@@ -33,7 +37,7 @@ impl Parser<'_> {
                     let hint = "ALTER TABLE changes columns, designs and copies of tables";
                     self.refused_here(&format!("ALTER {}", word.word()), hint)
                 }
-                _ => Err(self.expected_any(&["TABLE", "VIEW"])),
+                _ => Err(self.expected_any(&["TABLE", "VIEW", "MATERIALIZED VIEW"])),
             },
         }
     }

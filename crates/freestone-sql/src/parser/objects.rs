@@ -5,8 +5,8 @@ use super::{Parsed, Parser};
 use crate::keyword::Keyword as K;
 use crate::lexer::Op;
 use crate::tree::{
-    Comment, CommentOn, CreateIndex, CreateMacro, CreateSchema, CreateSecret, CreateSequence, CreateType, CreateView,
-    Drop, MacroBody, MacroParameter, ObjectKind, SequenceOption, StatementKind,
+    Comment, CommentOn, CreateIndex, CreateMacro, CreateMaterializedView, CreateSchema, CreateSecret, CreateSequence,
+    CreateType, CreateView, Drop, MacroBody, MacroParameter, ObjectKind, RefreshView, SequenceOption, StatementKind,
 };
 
 impl Parser<'_> {
@@ -21,7 +21,9 @@ impl Parser<'_> {
             self.advance();
         }
         let Some(word) = self.keyword(0) else { return self.unknown_object() };
-        let allows_replace = matches!(word, K::TABLE | K::VIEW | K::MACRO | K::FUNCTION | K::TYPE | K::SECRET);
+        let is_materialized = word == K::MATERIALIZED && self.is_at(1, K::VIEW);
+        let allows_replace =
+            is_materialized || matches!(word, K::TABLE | K::VIEW | K::MACRO | K::FUNCTION | K::TYPE | K::SECRET);
         let allows_temporary = matches!(word, K::TABLE | K::VIEW | K::SEQUENCE | K::SECRET);
         if created.or_replace && !allows_replace {
             return self.refused_here(&format!("CREATE OR REPLACE {}", word.word()), "DROP it first");
@@ -33,6 +35,10 @@ impl Parser<'_> {
         if word == K::UNIQUE && self.is_at(1, K::INDEX) {
             self.at += 2;
             return Ok(StatementKind::CreateIndex(self.create_index(true)?));
+        }
+        if is_materialized {
+            self.at += 2;
+            return Ok(StatementKind::CreateMaterializedView(self.create_materialized_view(created.or_replace)?));
         }
         self.advance();
         Ok(match word {
@@ -64,9 +70,6 @@ impl Parser<'_> {
     /// The error at an object that cannot be created.
     fn unknown_object<T>(&self) -> Parsed<T> {
         let (what, hint) = match self.keyword(0) {
-            Some(K::MATERIALIZED) => {
-                ("a MATERIALIZED view", "CREATE TABLE … AS keeps the rows; copies follow their table")
-            }
             Some(K::RECURSIVE) => ("a RECURSIVE view", "write WITH RECURSIVE in the query of the view"),
             Some(K::EXTERNAL | K::FOREIGN) => {
                 ("an EXTERNAL table", "files are read by their names: FROM 'file.parquet'")
@@ -92,6 +95,27 @@ impl Parser<'_> {
         let query = self.boxed_query()?;
         let Created { or_replace, temporary } = created;
         Ok(CreateView { or_replace, temporary, if_not_exists, name, columns, query })
+    }
+
+    /// Behind its words.
+    fn create_materialized_view(&mut self, or_replace: bool) -> Parsed<CreateMaterializedView> {
+        let if_not_exists = self.if_not_exists();
+        let name = self.object_name("a view")?;
+        let columns = self.optional_columns()?;
+        let options = self.optional_with_options()?;
+        self.expect(K::AS)?;
+        let query = self.boxed_query()?;
+        let with_no_data = self.without_data();
+        Ok(CreateMaterializedView { or_replace, if_not_exists, name, columns, options, query, with_no_data })
+    }
+
+    /// Behind REFRESH.
+    pub(super) fn refresh_view(&mut self) -> Parsed<RefreshView> {
+        self.expect(K::MATERIALIZED)?;
+        self.expect(K::VIEW)?;
+        let concurrently = self.accept(K::CONCURRENTLY);
+        let name = self.object_name("a view")?;
+        Ok(RefreshView { concurrently, name, with_no_data: self.without_data() })
     }
 
     fn create_index(&mut self, unique: bool) -> Parsed<CreateIndex> {
@@ -215,7 +239,12 @@ impl Parser<'_> {
         if self.is_any(&[K::TEMP, K::TEMPORARY]) {
             return self.refused_here("DROP TEMPORARY", "DROP TABLE drops a temporary table of this name first");
         }
+        let is_materialized = self.is(K::MATERIALIZED) && self.is_at(1, K::VIEW);
+        if is_materialized {
+            self.advance();
+        }
         let kind = match self.expect_any(&words)? {
+            K::VIEW if is_materialized => ObjectKind::MaterializedView,
             K::TABLE => ObjectKind::Table,
             K::VIEW => ObjectKind::View,
             K::INDEX => {
@@ -239,7 +268,12 @@ impl Parser<'_> {
     /// A statement behind COMMENT.
     pub(super) fn comment(&mut self) -> Parsed<StatementKind> {
         self.expect(K::ON)?;
+        let is_materialized = self.is(K::MATERIALIZED) && self.is_at(1, K::VIEW);
+        if is_materialized {
+            self.advance();
+        }
         let (on, name) = match self.accept_any(&[K::TABLE, K::VIEW, K::COLUMN]) {
+            Some(K::VIEW) if is_materialized => (CommentOn::MaterializedView, self.object_name("a view")?),
             Some(K::TABLE) => (CommentOn::Table, self.object_name("a table")?),
             Some(K::VIEW) => (CommentOn::View, self.object_name("a view")?),
             Some(_) => (CommentOn::Column, self.object_name("a column")?),

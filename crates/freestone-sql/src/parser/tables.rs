@@ -44,10 +44,7 @@ impl Parser<'_> {
         self.refuse_clauses_of_tables()?;
         if self.accept(K::AS) {
             table.query = Some(self.boxed_query()?);
-            table.with_no_data = self.accept_all(&[K::WITH, K::NO, K::DATA]);
-            if !table.with_no_data {
-                self.accept_all(&[K::WITH, K::DATA]);
-            }
+            table.with_no_data = self.without_data();
         } else if table.elements.is_empty() {
             return Err(self.expected_any(&["columns in parentheses", "AS"]));
         }
@@ -315,6 +312,15 @@ impl Parser<'_> {
     /// `WITH (options)`, or nothing.
     pub(super) fn optional_with_options(&mut self) -> Parsed<Vec<OptionItem>> {
         if self.accept(K::WITH) { self.options() } else { Ok(vec![]) }
+    }
+
+    /// `WITH NO DATA` or `WITH DATA`, which may be left out.
+    pub(super) fn without_data(&mut self) -> bool {
+        let without = self.accept_all(&[K::WITH, K::NO, K::DATA]);
+        if !without {
+            self.accept_all(&[K::WITH, K::DATA]);
+        }
+        without
     }
 
     /// The new name behind TO.

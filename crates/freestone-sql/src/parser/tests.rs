@@ -421,6 +421,16 @@ fn statements_about_objects() {
         ("ALTER TABLE t SET DESIGN (preset = 'pax', sort = 'a, b')", "="),
         ("ALTER TABLE t ADD COPY c (a, b) WITH (sort = 'a'), DROP COPY IF EXISTS d", "="),
         ("ALTER VIEW v RENAME TO w", "="),
+        ("ALTER MATERIALIZED VIEW IF EXISTS v RENAME TO w", "="),
+        (
+            "CREATE OR REPLACE MATERIALIZED VIEW IF NOT EXISTS v (a, b) WITH (sort = 'a', refresh = 'on commit') AS SELECT 1, 2 WITH NO DATA",
+            "=",
+        ),
+        ("CREATE MATERIALIZED VIEW v AS SELECT 1 WITH DATA", "CREATE MATERIALIZED VIEW v AS SELECT 1"),
+        ("REFRESH MATERIALIZED VIEW CONCURRENTLY v WITH DATA", "REFRESH MATERIALIZED VIEW CONCURRENTLY v"),
+        ("REFRESH MATERIALIZED VIEW s.v WITH NO DATA", "="),
+        ("DROP MATERIALIZED VIEW IF EXISTS v, w CASCADE", "="),
+        ("COMMENT ON MATERIALIZED VIEW v IS NULL", "="),
         ("CREATE OR REPLACE TEMP VIEW v (a) AS SELECT 1", "="),
         (
             "CREATE UNIQUE INDEX IF NOT EXISTS i ON t USING btree (a DESC, b)",

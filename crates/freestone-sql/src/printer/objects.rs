@@ -16,7 +16,26 @@ impl Display for CreateView {
 
 impl Display for RenameView {
     fn fmt(&self, f: &mut Formatter) -> Result {
-        write!(f, "ALTER VIEW {}{} RENAME TO {}", when(self.if_exists, "IF EXISTS "), self.name, self.to)
+        let (materialized, if_exists) = (when(self.materialized, "MATERIALIZED "), when(self.if_exists, "IF EXISTS "));
+        write!(f, "ALTER {materialized}VIEW {if_exists}{} RENAME TO {}", self.name, self.to)
+    }
+}
+
+impl Display for CreateMaterializedView {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        let (replace, if_not_exists) =
+            (when(self.or_replace, "OR REPLACE "), when(self.if_not_exists, "IF NOT EXISTS "));
+        write!(f, "CREATE {replace}MATERIALIZED VIEW {if_not_exists}{}", self.name)?;
+        write!(f, "{}{}", Listed(" ", &self.columns), Listed(" WITH ", &self.options))?;
+        write!(f, " AS {}{}", self.query, when(self.with_no_data, " WITH NO DATA"))
+    }
+}
+
+impl Display for RefreshView {
+    fn fmt(&self, f: &mut Formatter) -> Result {
+        let concurrently = when(self.concurrently, "CONCURRENTLY ");
+        let no_data = when(self.with_no_data, " WITH NO DATA");
+        write!(f, "REFRESH MATERIALIZED VIEW {concurrently}{}{no_data}", self.name)
     }
 }
 
@@ -89,6 +108,7 @@ impl Display for Drop {
         let kind = match self.kind {
             ObjectKind::Table => "TABLE",
             ObjectKind::View => "VIEW",
+            ObjectKind::MaterializedView => "MATERIALIZED VIEW",
             ObjectKind::Index => "INDEX",
             ObjectKind::Sequence => "SEQUENCE",
             ObjectKind::Schema => "SCHEMA",
@@ -106,6 +126,7 @@ impl Display for Comment {
         let on = match self.on {
             CommentOn::Table => "TABLE",
             CommentOn::View => "VIEW",
+            CommentOn::MaterializedView => "MATERIALIZED VIEW",
             CommentOn::Column => "COLUMN",
         };
         match &self.text {

@@ -18,6 +18,8 @@ impl Display for Statement {
             StatementKind::AlterTable(alter) => alter.fmt(f),
             StatementKind::CreateView(create) => create.fmt(f),
             StatementKind::RenameView(rename) => rename.fmt(f),
+            StatementKind::CreateMaterializedView(create) => create.fmt(f),
+            StatementKind::RefreshView(refresh) => refresh.fmt(f),
             StatementKind::CreateIndex(create) => create.fmt(f),
             StatementKind::CreateSequence(create) => create.fmt(f),
             StatementKind::CreateMacro(create) => create.fmt(f),

@@ -1,6 +1,6 @@
 //! Statements that create, drop and describe objects other than tables.
 
-use super::{Expr, Name, ObjectName, Query, Text, Type};
+use super::{Expr, Name, ObjectName, OptionItem, Query, Text, Type};
 
 /// `CREATE VIEW …`. The text of its query is at the query's span.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,6 +17,36 @@ pub struct CreateView {
     pub columns: Vec<Name>,
     /// Its query.
     pub query: Box<Query>,
+}
+
+/// `CREATE MATERIALIZED VIEW …`. The text of its query is at the query's span.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateMaterializedView {
+    /// Whether a materialized view of this name is replaced.
+    pub or_replace: bool,
+    /// Whether a view that exists is no error.
+    pub if_not_exists: bool,
+    /// Its name.
+    pub name: ObjectName,
+    /// The names of its columns.
+    pub columns: Vec<Name>,
+    /// `WITH (…)`
+    pub options: Vec<OptionItem>,
+    /// Its query.
+    pub query: Box<Query>,
+    /// Whether its rows are not computed yet.
+    pub with_no_data: bool,
+}
+
+/// `REFRESH MATERIALIZED VIEW v`
+#[derive(Debug, Clone, PartialEq)]
+pub struct RefreshView {
+    /// Whether readers go on meanwhile, which they always do.
+    pub concurrently: bool,
+    /// The view.
+    pub name: ObjectName,
+    /// Whether its rows are removed.
+    pub with_no_data: bool,
 }
 
 /// `CREATE [UNIQUE] INDEX …`. The order of its columns and its options have no effect, so they are not kept.
@@ -124,6 +154,8 @@ pub struct CreateType {
 /// `ALTER VIEW v RENAME TO w`
 #[derive(Debug, Clone, PartialEq)]
 pub struct RenameView {
+    /// Whether it is a materialized one.
+    pub materialized: bool,
     /// Whether a view that does not exist is no error.
     pub if_exists: bool,
     /// The view.
@@ -151,6 +183,7 @@ pub struct Drop {
 pub enum ObjectKind {
     Table,
     View,
+    MaterializedView,
     Index,
     Sequence,
     Schema,
@@ -176,5 +209,6 @@ pub struct Comment {
 pub enum CommentOn {
     Table,
     View,
+    MaterializedView,
     Column,
 }

@@ -27,6 +27,8 @@ pub enum StatementKind {
     AlterTable(AlterTable),
     CreateView(CreateView),
     RenameView(RenameView),
+    CreateMaterializedView(CreateMaterializedView),
+    RefreshView(RefreshView),
     CreateIndex(CreateIndex),
     CreateSequence(CreateSequence),
     CreateMacro(CreateMacro),
@@ -172,9 +174,19 @@ impl Statement {
         match &self.kind {
             Query(_) | LockRows(_) | Describe(_) | Summarize(_) | Explain(_) | Pragma(_) | Execute(_) | Advise(_)
             | WhatIf(_) | FetchCursor(_) => Kind::Query,
-            Write(_) | CopyFrom(_) | CopyTo(_) | Truncate(_) => Kind::Write,
-            CreateTable(_) | AlterTable(_) | CreateView(_) | RenameView(_) | CreateIndex(_) | CreateSequence(_)
-            | CreateMacro(_) | CreateSchema(_) | CreateType(_) | Drop(_) | Comment(_) => Kind::Definition,
+            Write(_) | CopyFrom(_) | CopyTo(_) | Truncate(_) | RefreshView(_) => Kind::Write,
+            CreateTable(_)
+            | AlterTable(_)
+            | CreateView(_)
+            | RenameView(_)
+            | CreateMaterializedView(_)
+            | CreateIndex(_)
+            | CreateSequence(_)
+            | CreateMacro(_)
+            | CreateSchema(_)
+            | CreateType(_)
+            | Drop(_)
+            | Comment(_) => Kind::Definition,
             Begin(_)
             | SetTransaction(_)
             | SetSessionModes(_)

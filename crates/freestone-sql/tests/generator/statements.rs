@@ -8,7 +8,7 @@ const DEPTH: usize = 3;
 
 impl Source<'_> {
     pub fn statement(&mut self) -> StatementKind {
-        match self.choose(10) {
+        match self.choose(12) {
             1 => StatementKind::Write(Box::new(Write::Insert(self.insert()))),
             2 => StatementKind::Write(Box::new(Write::Update(self.update()))),
             3 => StatementKind::Write(Box::new(Write::Delete(self.delete()))),
@@ -26,6 +26,20 @@ impl Source<'_> {
                 name: self.object_name(),
                 columns: self.some(0, Self::name),
                 query: Box::new(self.query(DEPTH)),
+            }),
+            10 => StatementKind::CreateMaterializedView(CreateMaterializedView {
+                or_replace: self.flag(),
+                if_not_exists: self.flag(),
+                name: self.object_name(),
+                columns: self.some(0, Self::name),
+                options: self.some(0, Self::option),
+                query: Box::new(self.query(DEPTH)),
+                with_no_data: self.flag(),
+            }),
+            11 => StatementKind::RefreshView(RefreshView {
+                concurrently: self.flag(),
+                name: self.object_name(),
+                with_no_data: self.flag(),
             }),
             8 => StatementKind::CopyFrom(CopyFrom {
                 table: self.object_name(),

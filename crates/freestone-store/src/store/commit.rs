@@ -8,7 +8,7 @@
 //! ```
 //! A checkpoint is a commit whose operations build the whole state from nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use roaring::RoaringBitmap;
@@ -103,6 +103,13 @@ pub enum Operation {
         segment: u64,
         attachment: usize,
     },
+    /// From this commit on, a table has the rows of its query as a materialized view, over these tables and their numbers of rows:
+    /// until one of them has more, or a `Changed` or `SetSchema` of one, or a change of a definition that the query uses.
+    ViewIsCurrent {
+        table: u64,
+        /// Tables and their numbers of rows.
+        of: Vec<(u64, u64)>,
+    },
     /// The tables and objects on which a table depends.
     SetUses {
         table: u64,
@@ -174,6 +181,11 @@ impl Operation {
     /// Sets the identity of the database's pool.
     pub fn set_pool(id: u128) -> Operation {
         Operation::SetPool { id: format!("{id:032x}") }
+    }
+
+    /// A materialized view has the rows that its query gives over tables with these numbers of rows.
+    pub fn view_is_current(view: u64, of: &BTreeMap<u64, u64>) -> Operation {
+        Operation::ViewIsCurrent { table: view, of: of.iter().map(|(table, rows)| (*table, *rows)).collect() }
     }
 }
 
@@ -283,6 +295,10 @@ impl Commit {
         for object in state.objects.all() {
             commit.push(Operation::CreateObject { object: object.as_ref().clone() });
         }
+        // Objects that are made before may have made views stale.
+        for (view, of) in state.tables.values().filter_map(|view| Some((view.id, view.computed_from.as_ref()?))) {
+            commit.push(Operation::view_is_current(view, of));
+        }
         for (segment, Removed { by, bytes }) in &state.removed {
             commit.push(Operation::Removed { segment: *segment, sequence: *by, bytes: *bytes });
         }
@@ -370,6 +386,12 @@ impl Commit {
                 state.change_table(*table, |t| t.changed = sequence)?;
                 let copies: Vec<u64> = state.copies_of(*table).map(|copy| copy.id).collect();
                 copies.into_iter().try_for_each(|copy| state.set_current(copy, false))?;
+                state.change_table(*table, |t| t.computed_from = None)?;
+                state.forget_views_of(*table)?;
+            }
+            Operation::ViewIsCurrent { table, of } => {
+                let of = Some(Arc::new(of.iter().copied().collect()));
+                state.change_table(*table, |t| t.computed_from = of)?;
             }
             Operation::CreateCopy { copy, table, name, columns, design, is_current } => {
                 free_id(state, *copy)?;
@@ -393,7 +415,10 @@ impl Commit {
                 let design = design.clone();
                 state.change_table(*table, |t| t.design = design)?;
             }
-            Operation::SetSchema { table, schema } => set_schema(state, *table, schema)?,
+            Operation::SetSchema { table, schema } => {
+                set_schema(state, *table, schema)?;
+                state.forget_views_of(*table)?;
+            }
             Operation::RenameTables { names } => rename_tables(state, names)?,
             Operation::AddSegment { table, segment, rows, bytes, before, summary } => {
                 note_id(state, *segment)?;
@@ -443,9 +468,17 @@ impl Commit {
                 free_id(state, object.id)?;
                 note_id(state, object.id)?;
                 state.objects_mut().insert(object.clone())?;
+                state.forget_views_that_use(object)?;
             }
-            Operation::ReplaceObjects { objects } => state.objects_mut().replace(objects)?,
-            Operation::DropObject { object } => state.objects_mut().remove(*object)?,
+            Operation::ReplaceObjects { objects } => {
+                state.objects_mut().replace(objects)?;
+                objects.iter().try_for_each(|object| state.forget_views_that_use(object))?;
+            }
+            Operation::DropObject { object } => {
+                let dropped = state.objects.get(*object).cloned();
+                state.objects_mut().remove(*object)?;
+                dropped.iter().try_for_each(|object| state.forget_views_that_use(object))?;
+            }
             Operation::CreateView { name, sql } => {
                 if Arc::make_mut(&mut state.entries).insert(name.clone(), sql.clone()).is_some() {
                     return Err(format!("view {name} is made twice"));

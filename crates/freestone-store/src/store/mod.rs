@@ -25,9 +25,10 @@ mod state;
 mod upgrade;
 mod vacant;
 mod vacuum;
+mod views;
 mod write;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -42,7 +43,9 @@ pub use backup::BackupReport;
 pub use check::CheckReport;
 pub use keys::is_comparable;
 pub use locks::{Mode as LockMode, OpenTransaction, Waiting};
-pub use objects::{Comments, Definition, GeneratedColumn, Kind as ObjectKind, Object, Position, Sequence};
+pub use objects::{
+    Comments, Definition, GeneratedColumn, Kind as ObjectKind, MaterializedView, Object, Position, Sequence,
+};
 pub use pmem::{Emulation, PmemOptions, PoolList, PoolState};
 pub use repair::Repaired;
 pub use shared::{RETENTION, SegmentAppender, SegmentNumbers, SegmentTarget, WrittenSegment};
@@ -246,6 +249,26 @@ impl Snapshot {
     /// The columns of a table that are not stored.
     pub fn generated_columns(&self, table: u64) -> &[GeneratedColumn] {
         self.state.objects.generated_columns(table)
+    }
+
+    /// The ids of the tables that are materialized views.
+    pub fn materialized_views(&self) -> &BTreeSet<u64> {
+        self.state.objects.materialized_views()
+    }
+
+    /// What a table is as a materialized view, if it is one.
+    pub fn materialized(&self, table: u64) -> Option<&Arc<Object>> {
+        self.state.objects.materialized(table)
+    }
+
+    /// The ids of what some tables and views are, and of what they read over others.
+    pub fn all_read(&self, some: &BTreeSet<u64>) -> BTreeSet<u64> {
+        self.state.objects.all_read(some)
+    }
+
+    /// Whether a materialized view has the rows that its query gives over the tables of this snapshot.
+    pub fn has_rows_of_its_query(&self, view: &Table) -> bool {
+        self.state.has_rows_of_its_query(view)
     }
 
     /// A view by its name.

@@ -37,6 +37,8 @@ pub enum Definition {
         /// The text of its query.
         query: String,
     },
+    /// A materialized view: its owner is the table that has its rows.
+    MaterializedView(MaterializedView),
     /// A macro.
     Macro {
         /// The parameters with their defaults, each as it is written.
@@ -70,6 +72,17 @@ pub enum Definition {
         /// Whether the table is dropped. Otherwise its rows are deleted.
         drops: bool,
     },
+}
+
+/// What the rows of a materialized view are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MaterializedView {
+    /// The text of its query.
+    pub query: String,
+    /// Whether each commit that changes rows of its tables computes it anew.
+    pub on_commit: bool,
+    /// Whether its rows have been computed.
+    pub is_populated: bool,
 }
 
 /// The numbers of a sequence.
@@ -133,6 +146,7 @@ pub struct GeneratedColumn {
 pub enum Kind {
     Schema,
     View,
+    MaterializedView,
     Macro,
     Type,
     Sequence,
@@ -148,6 +162,7 @@ impl Kind {
         match self {
             Kind::Schema => "schema",
             Kind::View => "view",
+            Kind::MaterializedView => "materialized view",
             Kind::Macro => "macro",
             Kind::Type => "type",
             Kind::Sequence => "sequence",
@@ -165,6 +180,7 @@ impl Object {
         match self.definition {
             Definition::Schema => Kind::Schema,
             Definition::View { .. } => Kind::View,
+            Definition::MaterializedView(_) => Kind::MaterializedView,
             Definition::Macro { .. } => Kind::Macro,
             Definition::Type { .. } => Kind::Type,
             Definition::Sequence(_) => Kind::Sequence,
@@ -175,10 +191,28 @@ impl Object {
         }
     }
 
-    /// The query of a view.
+    /// The query of a view, which may be a materialized one.
     pub fn query(&self) -> Option<&str> {
         match &self.definition {
             Definition::View { query } => Some(query),
+            Definition::MaterializedView(view) => Some(&view.query),
+            _ => None,
+        }
+    }
+
+    /// Gives a view, which may be a materialized one, another query.
+    pub fn set_query(&mut self, text: String) {
+        match &mut self.definition {
+            Definition::View { query } => *query = text,
+            Definition::MaterializedView(view) => view.query = text,
+            _ => {}
+        }
+    }
+
+    /// What it is as a materialized view.
+    pub fn materialized(&self) -> Option<&MaterializedView> {
+        match &self.definition {
+            Definition::MaterializedView(view) => Some(view),
             _ => None,
         }
     }
@@ -205,6 +239,8 @@ pub struct Objects {
     by_name: BTreeMap<Kind, BTreeMap<String, Arc<Object>>>,
     /// Owner, kind and id.
     by_owner: BTreeSet<(u64, Kind, u64)>,
+    /// The tables that are materialized views.
+    materialized: BTreeSet<u64>,
 }
 
 impl Objects {
@@ -232,6 +268,26 @@ impl Objects {
         ids.filter_map(|(_, _, id)| self.get(*id))
     }
 
+    /// The ids of the tables that are materialized views.
+    pub fn materialized_views(&self) -> &BTreeSet<u64> {
+        &self.materialized
+    }
+
+    /// What a table is as a materialized view.
+    pub fn materialized(&self, table: u64) -> Option<&Arc<Object>> {
+        self.owned(table, Kind::MaterializedView).next()
+    }
+
+    /// The ids of what some tables and views are, and of what they read over others.
+    pub fn all_read(&self, some: &BTreeSet<u64>) -> BTreeSet<u64> {
+        let (mut known, mut waiting) = (some.clone(), some.iter().copied().collect::<Vec<_>>());
+        while let Some(next) = waiting.pop() {
+            let object = self.get(next).or_else(|| self.materialized(next));
+            waiting.extend(object.iter().flat_map(|object| &object.uses).filter(|id| known.insert(**id)));
+        }
+        known
+    }
+
     /// The columns of a table that are not stored.
     pub fn generated_columns(&self, table: u64) -> &[GeneratedColumn] {
         match self.owned(table, Kind::GeneratedColumns).next().map(|object| &object.definition) {
@@ -257,6 +313,7 @@ impl Objects {
             self.by_name.entry(kind).or_default().insert(object.name.clone(), object.clone());
         }
         self.by_owner.extend(object.owner.map(|owner| (owner, kind, object.id)));
+        self.materialized.extend(object.owner.filter(|_| kind == Kind::MaterializedView));
         self.by_id.insert(object.id, object);
         Ok(())
     }
@@ -306,6 +363,9 @@ impl Objects {
         }
         if let Some(owner) = object.owner {
             self.by_owner.remove(&(owner, kind, id));
+            if kind == Kind::MaterializedView {
+                self.materialized.remove(&owner);
+            }
         }
         Ok(object)
     }
@@ -382,6 +442,11 @@ mod tests {
         for definition in [
             Definition::Schema,
             Definition::Macro { parameters: vec!["a".into()], body: "a + 1".into(), is_query: false },
+            Definition::MaterializedView(MaterializedView {
+                query: "SELECT 1".into(),
+                on_commit: true,
+                is_populated: false,
+            }),
             Definition::Sequence(numbers),
             Definition::Comments(comments),
             Definition::OnCommit { drops: false },

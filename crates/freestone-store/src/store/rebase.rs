@@ -5,6 +5,7 @@
 //! a whole, or dropped or altered what the transaction's changes depend on.
 
 mod dependencies;
+mod views;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -51,6 +52,7 @@ pub fn rebase(base: &State, mine: &State, now: &State, places: Places<'_>, takes
             }
         }
     }
+    views::note_current(&states, &mut commit)?;
     Ok(commit)
 }
 
@@ -336,6 +338,9 @@ impl Group<'_> {
             return Ok(());
         }
         let (table, old) = (self.table, self.old);
+        if copies_are_same && views::differ_in_currency_alone(table, old) {
+            return Ok(());
+        }
         let Some(now) = self.states.now.get(&table.id) else {
             return Err(conflict(format!("table {} was dropped", old.name)));
         };

@@ -158,6 +158,7 @@ fn describe(commit: &Commit, names: &mut BTreeMap<u64, String>) -> String {
             Operation::Changed { .. }
             | Operation::SetUses { .. }
             | Operation::CopyIsCurrent { .. }
+            | Operation::ViewIsCurrent { .. }
             | Operation::Forget { .. }
             | Operation::PoolCommit { .. }
             | Operation::Removed { .. }

@@ -133,8 +133,43 @@ impl State {
             Kind::Comments => format!("the comment on {}", of()),
             Kind::GeneratedColumns => format!("a generated column of {}", of()),
             Kind::OnCommit => format!("the ON COMMIT of {}", of()),
+            Kind::MaterializedView => format!("the query of {}", of()),
             kind => format!("{} {}", kind.word(), object.name),
         }
+    }
+
+    /// Whether a materialized view has the rows that its query gives over the tables of this state. Those of persistent
+    /// memory change without a record of the log, so nothing is known of them.
+    pub(super) fn has_rows_of_its_query(&self, view: &Table) -> bool {
+        let is_same = |(id, rows): (&u64, &u64)| {
+            self.own_table(*id).is_some_and(|table| !table.is_persistent() && table.rows() == *rows)
+        };
+        !view.is_persistent() && view.computed_from.as_ref().is_some_and(|of| of.iter().all(is_same))
+    }
+
+    /// Materialized views that were computed from a table may have other rows than their queries from now on.
+    pub(super) fn forget_views_of(&mut self, table: u64) -> Result<(), String> {
+        let reads = |view: &&Arc<Table>| view.computed_from.as_ref().is_some_and(|of| of.contains_key(&table));
+        let views: Vec<u64> = self.tables.values().filter(reads).map(|view| view.id).collect();
+        views.into_iter().try_for_each(|view| self.change_table(view, |t| t.computed_from = None))
+    }
+
+    /// The same for a definition that has changed. A macro or type may take the place of another meaning of its name, so that any
+    /// query may depend on it.
+    pub(super) fn forget_views_that_use(&mut self, changed: &Object) -> Result<(), String> {
+        let uses = |view: &Arc<Table>| match changed.kind() {
+            Kind::Macro | Kind::Type => true,
+            Kind::View => self.reads_of_view(view.id).contains(&changed.id),
+            _ => false,
+        };
+        let current = self.tables.values().filter(|view| view.computed_from.is_some());
+        let views: Vec<u64> = current.filter(|view| uses(view)).map(|view| view.id).collect();
+        views.into_iter().try_for_each(|view| self.change_table(view, |t| t.computed_from = None))
+    }
+
+    /// The ids of what a materialized view reads, and of what that reads.
+    pub(super) fn reads_of_view(&self, view: u64) -> BTreeSet<u64> {
+        self.objects.materialized(view).map(|object| self.objects.all_read(&object.uses)).unwrap_or_default()
     }
 
     /// Sets whether a copy has its table's rows.

@@ -59,6 +59,8 @@ pub struct WriteTransaction {
     added_rows: BTreeMap<u64, BTreeSet<u64>>,
     /// Rows that are gone, to which others may refer, or which others replace.
     pub(super) removed_rows: RemovedRows,
+    /// The materialized view whose rows may change, because it is computed anew.
+    pub(super) refreshed: Option<u64>,
     /// If keys were checked: the last commit of another process that was known at the first of these checks.
     checked: Option<u64>,
 }
@@ -104,6 +106,7 @@ impl WriteTransaction {
             added_references: AddedReferences::default(),
             added_rows: BTreeMap::new(),
             removed_rows: RemovedRows::default(),
+            refreshed: None,
             checked: None,
         })
     }
@@ -543,6 +546,7 @@ impl WriteTransaction {
     /// The table does not exist.
     pub fn truncate(&mut self, name: &str) -> Result<()> {
         let table = self.table(name)?;
+        self.check_own_rows(&table)?;
         self.lock_table(&table, Mode::Exclusive)?;
         let all = table.segments.iter().enumerate().map(|(at, entry)| (at, live_rows(entry)));
         if self.is_referred_to(&table, &|_| true) {
@@ -580,6 +584,7 @@ impl WriteTransaction {
     /// The table does not exist, or a clustering path is invalid.
     pub fn appender(&mut self, name: &str) -> Result<Appender> {
         let table = self.table(name)?;
+        self.check_own_rows(&table)?;
         self.lock_table(&table, Mode::Shared)?;
         let copies: Vec<Arc<Table>> = self.copies(&table).into_iter().filter(|copy| copy.is_current()).collect();
         let bytes = self.write_bytes / (1 + copies.len());
@@ -598,6 +603,7 @@ impl WriteTransaction {
     /// As for [`WriteTransaction::appender`].
     pub fn replacing_appender(&mut self, name: &str) -> Result<Appender> {
         let table = self.table(name)?;
+        self.check_own_rows(&table)?;
         self.lock_table(&table, Mode::Shared)?;
         self.appender_of(&table, table.design.clone(), None)
     }
@@ -716,6 +722,7 @@ impl WriteTransaction {
     }
 
     fn delete_locked(&mut self, table: &Table, rows: BTreeMap<usize, RoaringBitmap>) -> Result<u64> {
+        self.check_own_rows(table)?;
         self.lock_table(table, Mode::Shared)?;
         self.lock_rows(table, RowUse::Removed, &rows)?;
         if self.is_referred_to(table, &|_| true) {
@@ -736,6 +743,7 @@ impl WriteTransaction {
         is_changed: &dyn Fn(usize) -> bool,
     ) -> Result<u64> {
         let table = self.table(name)?;
+        self.check_own_rows(&table)?;
         let by_segment = by_segment(&table, row_ids)?;
         self.lock_table(&table, Mode::Shared)?;
         let has_changed = |columns: &[String]| Ok(table.schema.positions(columns)?.into_iter().any(is_changed));

@@ -3,7 +3,7 @@
 mod key_map;
 mod resources;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use roaring::RoaringBitmap;
@@ -45,6 +45,9 @@ pub struct Table {
     pub changed: u64,
     /// The ids of the objects on which its defaults, conditions, generated columns and types depend.
     pub uses: BTreeSet<u64>,
+    /// Of a materialized view whose rows are those of its query: the tables that the query reads, by id, and how many rows each
+    /// had. Since then, no row of them was changed or removed; see [`Snapshot::has_rows_of_its_query`](crate::Snapshot).
+    pub computed_from: Option<Arc<BTreeMap<u64, u64>>>,
     /// The tables of the pool that have rows of this one.
     pub(crate) pools: Vec<u64>,
     /// Why its rows in persistent memory cannot be read.
@@ -175,6 +178,7 @@ impl Table {
             segments: vec![],
             changed: 0,
             uses: BTreeSet::new(),
+            computed_from: None,
             pools: vec![],
             unavailable: None,
             resources: None,
@@ -190,6 +194,11 @@ impl Table {
     pub fn persistence(&self) -> Option<Persistence> {
         let blocks = self.segments.iter().find_map(|entry| entry.blocks.as_ref())?;
         Some(blocks.shared().table().pool().region().persistence())
+    }
+
+    /// Whether it has, or will have, rows in persistent memory.
+    pub fn is_persistent(&self) -> bool {
+        self.design.medium == MediumKind::Pmem || !self.pools.is_empty()
     }
 
     /// Refuses a table whose rows are in persistent memory that this process does not have.

@@ -9,7 +9,7 @@ use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, new_empty_array};
 use datafusion::arrow::compute::concat;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use freestone_sql::tree::{
-    AlterKind, AlterTable, ColumnDefinition, Expr, Identity as DeclaredIdentity, Name, RenameView, Type,
+    AlterAction, AlterKind, AlterTable, ColumnDefinition, Expr, Identity as DeclaredIdentity, Name, RenameView, Type,
 };
 use freestone_store::schema::{Column, ConstraintKind, Identity, StoredValue, TableSchema, widens_in_place};
 use freestone_store::{
@@ -28,7 +28,7 @@ use crate::exec::sequences::{self, Generated};
 use crate::exec::struct_fields::{self, FieldChange};
 use crate::exec::view_columns::Views;
 use crate::exec::write::WriteContext;
-use crate::exec::{column_types, ddl, defaults, dml, dropping, generated_columns, renames, row_checks};
+use crate::exec::{column_types, ddl, defaults, dml, dropping, generated_columns, materialized, renames, row_checks};
 use crate::ingest::stored_cell;
 use crate::inputs::ArrowTable;
 use crate::planning;
@@ -58,6 +58,7 @@ pub(crate) fn alter_table(
         return rename_view(transaction, context, &name, to);
     }
     let found = dml::find(transaction, &name, LockMode::Exclusive)?;
+    materialized::check_alteration(&transaction.snapshot(), &found, &alter.actions)?;
     let may_break_views = !alter.actions.iter().all(|action| keeps_columns(&action.kind));
     let views = if may_break_views { Views::on(context, &transaction.snapshot(), found.id)? } else { Views::default() };
     for action in &alter.actions {
@@ -121,6 +122,19 @@ pub(crate) fn alter_view(
     let name = kept_name(&rename.name)?;
     if rename.if_exists && !exists(transaction, &name)? {
         return Ok(Outcome::Done { verb: VERB });
+    }
+    if rename.materialized {
+        if !definitions::is_materialized(&transaction.snapshot(), &name) {
+            return Err(materialized::missing(&transaction.snapshot(), &name));
+        }
+        let kind = AlterKind::RenameTable { to: rename.to.clone() };
+        let actions = vec![AlterAction { kind, span: rename.name.span }];
+        return alter_table(
+            transaction,
+            context,
+            &AlterTable { if_exists: false, table: rename.name.clone(), actions },
+            "",
+        );
     }
     if transaction.snapshot().table(&name).is_some() {
         return Err(Error::invalid(format!("{name} is a table")).with_hint(format!("ALTER TABLE {name} RENAME TO …")));
@@ -480,7 +494,7 @@ impl Alteration<'_> {
             self.transaction.change_schema(self.table, |schema| schema.checks = checks)?;
         }
         let check = row_checks::naming(&schema, column)?.map(|check| format!("CHECK {}", check.name));
-        let view = self.views.naming(column).map(|view| format!("view {view}"));
+        let view = self.views.naming(column);
         if let Some(what) = uses.into_iter().map(|(_, what)| what).next().or(check).or(view) {
             if cascade {
                 return Err(Error::unsupported(format!("CASCADE: {what} depends on column {column}"))
@@ -511,7 +525,7 @@ impl Alteration<'_> {
         }
         self.refuse_uses(column, &[ColumnUse::OtherCluster])?;
         if let Some(view) = self.views.naming(column) {
-            return Err(needed(self.table, column, &format!("view {view}")));
+            return Err(needed(self.table, column, &view));
         }
         self.transaction.rename_column(self.table, column, new)?;
         let mut checks = schema.checks;

@@ -6,8 +6,8 @@ use freestone_store::{LockMode, ObjectKind as Kind, WriteTransaction};
 use crate::context::Outcome;
 use crate::definitions;
 use crate::error::{Error, Result};
-use crate::exec::dml;
 use crate::exec::write::WriteContext;
+use crate::exec::{dml, materialized};
 use crate::sql::names::kept_name;
 
 pub(crate) fn comment(
@@ -24,13 +24,16 @@ pub(crate) fn comment(
             }
             (kept_name(&ObjectName { parts, span: comment.name.span })?, Some(column))
         }
-        CommentOn::Table | CommentOn::View => (kept_name(&comment.name)?, None),
+        CommentOn::Table | CommentOn::View | CommentOn::MaterializedView => (kept_name(&comment.name)?, None),
     };
     let text = comment.text.as_ref().map(|text| text.value.clone());
     let snapshot = transaction.snapshot();
     let object = context.planner().temp().resolved(&snapshot, &object);
     let is_view = snapshot.view(&object).is_some();
     match (comment.on, is_view) {
+        (CommentOn::MaterializedView, _) if !definitions::is_materialized(&snapshot, &object) => {
+            return Err(materialized::missing(&snapshot, &object));
+        }
         (CommentOn::View, true) => transaction.lock_name(&object)?,
         (CommentOn::View, false) => {
             return Err(definitions::missing(Kind::View, &object, &snapshot));

@@ -35,6 +35,22 @@ pub(crate) fn create_table(
 ) -> Result<Outcome> {
     let name = kept_name(&create.name)?;
     transaction.lock_name(&name)?;
+    let base = transaction.snapshot();
+    if base.table(&name).is_some_and(|table| base.materialized(table.id).is_some()) {
+        return Err(ddl::taken(&name));
+    }
+    make_table(transaction, context, create, parameters)
+}
+
+/// The same for a table that may replace a materialized view, as one.
+pub(super) fn make_table(
+    transaction: &mut WriteTransaction,
+    context: &WriteContext,
+    create: &CreateTable,
+    parameters: &Parameters,
+) -> Result<Outcome> {
+    let name = kept_name(&create.name)?;
+    transaction.lock_name(&name)?;
     if create.or_replace {
         transaction.lock(&name, LockMode::Exclusive)?;
     }

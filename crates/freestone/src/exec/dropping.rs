@@ -90,8 +90,11 @@ impl<'s> Dropping<'s> {
         match user {
             // It is looked up in each call.
             User::Object(object) if object.kind() == Kind::Macro => Ok(()),
+            User::Object(object) if object.owner.is_some_and(|owner| self.ids.contains(&owner)) => Ok(()),
             User::Object(object) if cascade => {
-                self.add(object.id);
+                // A materialized view goes as its table.
+                let materialized = object.materialized().and(object.owner);
+                self.add(materialized.unwrap_or(object.id));
                 Ok(())
             }
             User::Object(object) => Err(self.used_by(used, object)),
@@ -122,6 +125,10 @@ impl<'s> Dropping<'s> {
 
     /// The kind of something that is dropped, and its name.
     fn kind_and_name(&self, used: u64) -> (&'static str, String) {
+        if self.snapshot.materialized(used).is_some() {
+            let name = self.snapshot.table_by_id(used).map_or("", |table| &table.name);
+            return (Kind::MaterializedView.word(), shown(name));
+        }
         let kind = self.snapshot.object_by_id(used).map_or("table", |object| object.kind().word());
         let name = self.snapshot.described(used);
         (kind, shown(name.strip_prefix(kind).unwrap_or(&name).trim_start()))
@@ -141,7 +148,8 @@ impl<'s> Dropping<'s> {
         let kind = self.snapshot.object_by_id(used).map(|object| object.kind());
         let reads = matches!(kind, None | Some(Kind::View));
         let verb = if reads { "reads" } else { "uses" };
-        let reason = format!("{} {} {verb} it", user.kind().word(), shown(&user.name));
+        let name = shown(dependencies::name_of_view(self.snapshot, user));
+        let reason = format!("{} {name} {verb} it", user.kind().word());
         self.refused(used, &reason, format!("{} drops it as well", self.cascade(used)))
     }
 

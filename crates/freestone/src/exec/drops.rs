@@ -9,8 +9,8 @@ use crate::context::Outcome;
 use crate::definitions::{self, missing};
 use crate::error::{Error, Result};
 use crate::exec::dropping::Dropping;
-use crate::exec::indexes;
 use crate::exec::write::WriteContext;
+use crate::exec::{indexes, materialized};
 use crate::sql::names::kept_name;
 
 /// `DROP …`.
@@ -23,6 +23,7 @@ pub(crate) fn drop(transaction: &mut WriteTransaction, context: &WriteContext, d
         }
         ObjectKind::Table => None,
         ObjectKind::View => Some(Kind::View),
+        ObjectKind::MaterializedView => Some(Kind::MaterializedView),
         ObjectKind::Sequence => Some(Kind::Sequence),
         ObjectKind::Type => Some(Kind::Type),
         ObjectKind::Macro | ObjectKind::TableMacro => Some(Kind::Macro),
@@ -47,6 +48,7 @@ fn verb(kind: Option<Kind>) -> &'static str {
     match kind {
         None => "DROP TABLE",
         Some(Kind::View) => "DROP VIEW",
+        Some(Kind::MaterializedView) => "DROP MATERIALIZED VIEW",
         Some(Kind::Sequence) => "DROP SEQUENCE",
         Some(Kind::Type) => "DROP TYPE",
         Some(_) => "DROP MACRO",
@@ -65,18 +67,26 @@ fn lock_names(transaction: &mut WriteTransaction, names: &[ObjectName]) -> Resul
 
 /// The id of a table, or of an object of a kind.
 fn id_of(snapshot: &Snapshot, kind: Option<Kind>, name: &str) -> Result<u64> {
+    let is_materialized = definitions::is_materialized(snapshot, name);
     let found = match kind {
-        None => snapshot.table(name).map(|table| table.id),
+        None | Some(Kind::MaterializedView) => {
+            let is_of_kind = is_materialized == kind.is_some();
+            snapshot.table(name).filter(|_| is_of_kind).map(|table| table.id)
+        }
         Some(kind) => snapshot.object(kind, name).map(|object| object.id),
     };
     found.ok_or_else(|| match kind {
-        None if snapshot.view(name).is_some() => {
+        None | Some(Kind::View) if is_materialized => {
+            Error::invalid(format!("{name} is a materialized view")).with_hint(format!("DROP MATERIALIZED VIEW {name}"))
+        }
+        None | Some(Kind::MaterializedView) if snapshot.view(name).is_some() => {
             Error::invalid(format!("{name} is a view")).with_hint(format!("DROP VIEW {name}"))
         }
-        Some(Kind::View) if snapshot.table(name).is_some() => {
+        Some(Kind::View | Kind::MaterializedView) if snapshot.table(name).is_some() => {
             Error::invalid(format!("{name} is a table")).with_hint(format!("DROP TABLE {name}"))
         }
         None => Error::not_found("table", name, snapshot.tables().map(|table| table.name.as_str())),
+        Some(Kind::MaterializedView) => materialized::missing(snapshot, name),
         Some(kind) => missing(kind, name, snapshot),
     })
 }
@@ -84,8 +94,11 @@ fn id_of(snapshot: &Snapshot, kind: Option<Kind>, name: &str) -> Result<u64> {
 /// Whether a table is named where the statement says VIEW, or the other way round.
 fn is_other_relation(snapshot: &Snapshot, kind: Option<Kind>, name: &str) -> bool {
     match kind {
-        None => snapshot.view(name).is_some(),
+        None => snapshot.view(name).is_some() || definitions::is_materialized(snapshot, name),
         Some(Kind::View) => snapshot.table(name).is_some(),
+        Some(Kind::MaterializedView) => {
+            snapshot.relation_id(name).is_some() && !definitions::is_materialized(snapshot, name)
+        }
         Some(_) => false,
     }
 }

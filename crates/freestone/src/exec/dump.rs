@@ -14,7 +14,9 @@ use freestone_store::{Object, ObjectKind as Kind, Snapshot, Table};
 use crate::definitions;
 use crate::dependencies;
 use crate::internal_names::is_temporary;
-use crate::provider::metadata::{bare_or_quoted, create_without_design, foreign_key, list, sql_name};
+use crate::provider::metadata::{
+    bare_or_quoted, create_materialized, create_without_design, foreign_key, list, sql_name,
+};
 use crate::sequences;
 use crate::sql::statement::{literal, quote};
 
@@ -69,12 +71,17 @@ pub(crate) fn dump(snapshot: &Snapshot) -> Dump {
         }
         add_copies(table, snapshot, &mut after);
     }
-    for view in permanent(snapshot, Kind::View) {
-        let text = view.query().unwrap_or_default();
-        schema.add(format!("CREATE VIEW {} AS {text}", sql_name(&view.name, snapshot)));
+    // Those that read materialized views follow with these when the rows are there.
+    let (first, later): (Vec<_>, Vec<_>) =
+        views_in_order(snapshot).into_iter().partition(|view| !needs_rows(snapshot, view));
+    for (views, script) in [(first, &mut schema), (later, &mut after)] {
+        views.into_iter().for_each(|view| script.add(create_view(snapshot, view)));
     }
-    add_indexes(snapshot, &mut schema);
+    definitions::materialized_views(snapshot).for_each(|(table, ..)| add_copies(table, snapshot, &mut after));
+    add_indexes(snapshot, false, &mut schema);
+    add_indexes(snapshot, true, &mut after);
     add_comments(snapshot, &tables, &mut schema);
+    add_comments_of_later(snapshot, &mut after);
     add_positions(snapshot, &tables, &mut after);
     Dump { schema: schema.0, tables: dumped_tables(&tables, snapshot), after: after.0 }
 }
@@ -83,6 +90,37 @@ pub(crate) fn dump(snapshot: &Snapshot) -> Dump {
 fn permanent(snapshot: &Snapshot, kind: Kind) -> Vec<&Arc<Object>> {
     let objects = snapshot.objects(kind).filter(|object| !is_temporary(&object.name));
     dependencies::in_order(snapshot, objects.collect())
+}
+
+/// All views that outlive their session, each after those that it reads.
+fn views_in_order(snapshot: &Snapshot) -> Vec<&Arc<Object>> {
+    let views = snapshot.objects(Kind::View).filter(|view| !is_temporary(&view.name));
+    let all: Vec<&Arc<Object>> =
+        views.chain(definitions::materialized_views(snapshot).map(|(_, object, _)| object)).collect();
+    let places: HashMap<u64, usize> =
+        all.iter().enumerate().map(|(place, view)| (view.owner.unwrap_or(view.id), place)).collect();
+    let needs = |at: usize| {
+        let read = snapshot.all_read(&all[at].uses);
+        read.iter().filter_map(|id| places.get(id).copied()).filter(|place| *place != at).collect()
+    };
+    dependencies::order(all.len(), needs).into_iter().map(|at| all[at]).collect()
+}
+
+/// Whether a view is a materialized one, or reads one.
+fn needs_rows(snapshot: &Snapshot, view: &Object) -> bool {
+    let reads_one = |id: &u64| snapshot.materialized(*id).is_some();
+    view.materialized().is_some() || snapshot.all_read(&view.uses).iter().any(reads_one)
+}
+
+fn create_view(snapshot: &Snapshot, view: &Object) -> String {
+    match view.owner.and_then(|owner| snapshot.table_by_id(owner)) {
+        Some(table) => {
+            let mut design = table.design.clone();
+            forget_named_indexes(&mut design, table, snapshot);
+            create_materialized(snapshot, table, &design).unwrap_or_default()
+        }
+        None => format!("CREATE VIEW {} AS {}", sql_name(&view.name, snapshot), view.query().unwrap_or_default()),
+    }
 }
 
 #[derive(Default)]
@@ -98,7 +136,7 @@ impl Script {
 /// Tables, each after those that its foreign keys and defaults need, where they are not in a circle.
 fn tables_in_order(snapshot: &Snapshot) -> Vec<&Table> {
     let mut tables: Vec<&Table> = snapshot.tables().map(AsRef::as_ref).collect();
-    tables.retain(|table| !is_temporary(&table.name));
+    tables.retain(|table| !is_temporary(&table.name) && snapshot.materialized(table.id).is_none());
     tables.sort_by(|one, other| one.name.cmp(&other.name));
     let places: HashMap<&str, usize> =
         tables.iter().enumerate().map(|(place, table)| (table.name.as_str(), place)).collect();
@@ -136,15 +174,21 @@ fn create_sequence(snapshot: &Snapshot, name: &str) -> String {
 
 /// The design, as options. Indexes with a name follow as CREATE INDEX.
 fn design_without_named_indexes(table: &Table, snapshot: &Snapshot) -> String {
-    let named: Vec<Vec<String>> =
-        definitions::indexes_of(snapshot, table).into_iter().map(|(_, columns)| columns).collect();
     let mut design: Design = table.design.clone();
-    design.index.retain(|columns| !named.contains(columns));
+    forget_named_indexes(&mut design, table, snapshot);
     design.to_string()
 }
 
-fn add_indexes(snapshot: &Snapshot, script: &mut Script) {
-    for (name, index) in definitions::indexes(snapshot).filter(|(_, index)| !is_temporary(&index.table)) {
+fn forget_named_indexes(design: &mut Design, table: &Table, snapshot: &Snapshot) {
+    let named: Vec<Vec<String>> =
+        definitions::indexes_of(snapshot, table).into_iter().map(|(_, columns)| columns).collect();
+    design.index.retain(|columns| !named.contains(columns));
+}
+
+/// The indexes of tables, or those of materialized views.
+fn add_indexes(snapshot: &Snapshot, of_views: bool, script: &mut Script) {
+    let is_wanted = |table: &str| !is_temporary(table) && definitions::is_materialized(snapshot, table) == of_views;
+    for (name, index) in definitions::indexes(snapshot).filter(|(_, index)| is_wanted(&index.table)) {
         let (table, columns) = (sql_name(&index.table, snapshot), list(&index.columns));
         script.add(format!("CREATE INDEX {} ON {table} ({columns})", bare_or_quoted(own_part_of(name, snapshot))));
     }
@@ -164,9 +208,27 @@ fn add_copies(table: &Table, snapshot: &Snapshot, script: &mut Script) {
 }
 
 fn add_comments(snapshot: &Snapshot, tables: &[&Table], script: &mut Script) {
-    let views = definitions::views(snapshot).map(|(name, _)| name.as_str());
-    let views = views.filter(|name| !is_temporary(name)).map(|name| ("VIEW", name));
-    for (kind, name) in tables.iter().map(|table| ("TABLE", table.name.as_str())).chain(views) {
+    let views = permanent(snapshot, Kind::View).into_iter().filter(|view| !needs_rows(snapshot, view));
+    let views = views.map(|view| ("VIEW", view.name.as_str()));
+    let tables = tables.iter().map(|table| ("TABLE", table.name.as_str()));
+    add_comments_on(snapshot, tables.chain(views), script);
+}
+
+/// The comments on what is made when the rows are there.
+fn add_comments_of_later(snapshot: &Snapshot, script: &mut Script) {
+    let views = permanent(snapshot, Kind::View).into_iter().filter(|view| needs_rows(snapshot, view));
+    let views = views.map(|view| ("VIEW", view.name.as_str()));
+    let materialized = definitions::materialized_views(snapshot);
+    let materialized = materialized.map(|(table, ..)| ("MATERIALIZED VIEW", table.name.as_str()));
+    add_comments_on(snapshot, views.chain(materialized), script);
+}
+
+fn add_comments_on<'s>(
+    snapshot: &Snapshot,
+    described: impl Iterator<Item = (&'static str, &'s str)>,
+    script: &mut Script,
+) {
+    for (kind, name) in described {
         let (comments, name) = (definitions::comments(snapshot, name), sql_name(name, snapshot));
         if let Some(own) = comments.own {
             script.add(format!("COMMENT ON {kind} {name} IS {}", literal(&own)));

@@ -21,6 +21,7 @@ mod implied_sort;
 pub(crate) mod indexes;
 pub(crate) mod insert;
 pub(crate) mod lock_rows;
+pub(crate) mod materialized;
 pub(crate) mod merge;
 pub(crate) mod on_commit;
 mod renames;
@@ -60,6 +61,8 @@ pub(crate) fn define(
         Kind::AlterTable(alter) => alter::alter_table(transaction, context, alter, text),
         Kind::CreateView(create) => ddl::create_view(transaction, context, create, text),
         Kind::RenameView(rename) => alter::alter_view(transaction, context, rename),
+        Kind::CreateMaterializedView(create) => materialized::create(transaction, context, create, parameters),
+        Kind::RefreshView(refresh) => materialized::refresh(transaction, context, refresh),
         Kind::CreateIndex(create) => indexes::create(transaction, context, create),
         Kind::CreateSequence(create) => sequences::create(transaction, create),
         Kind::CreateMacro(create) => ddl::create_macro(transaction, create, text),

@@ -6,7 +6,7 @@
 use freestone_binder::{Reference, each_reference};
 use freestone_sql::Span;
 use freestone_sql::tree::{Name, ObjectName, Table, TableAlias, TableKind};
-use freestone_store::{Definition, Object, Snapshot, User, WriteTransaction};
+use freestone_store::{Object, Snapshot, User, WriteTransaction};
 
 use crate::dependencies;
 use crate::error::Result;
@@ -27,7 +27,7 @@ pub(super) fn follow(transaction: &mut WriteTransaction, id: u64, old: &str, new
         let is_used = freestone_sql::names_in(query).any(|(name, _)| name.eq_ignore_ascii_case(new));
         // A query that cannot be read is not changed.
         if let Some(query) = rename.rewritten(query, is_used) {
-            transaction.change_object(view.id, |view| view.definition = Definition::View { query })?;
+            transaction.change_object(view.id, |view| view.set_query(query))?;
         }
     }
     Ok(())

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::Field;
-use freestone_store::{Object, Snapshot};
+use freestone_store::{Object, ObjectKind as Kind, Snapshot};
 
 use crate::catalog::Scope;
 use crate::dependencies;
@@ -24,6 +24,7 @@ pub(super) struct Views {
 
 struct View {
     view: Arc<Object>,
+    name: String,
     /// Whether it names the table itself.
     is_direct: bool,
     /// `None` if it could not be planned.
@@ -37,26 +38,28 @@ impl Views {
         for view in dependencies::views_on(snapshot, id) {
             context.check_cancelled()?;
             let (columns, is_direct) = (columns_of(context, snapshot, view).ok(), view.uses.contains(&id));
-            views.push(View { view: view.clone(), is_direct, columns });
+            let name = dependencies::name_of_view(snapshot, view).to_owned();
+            views.push(View { view: view.clone(), name, is_direct, columns });
         }
-        views.sort_by(|one, other| one.view.name.cmp(&other.view.name));
+        views.sort_by(|one, other| one.name.cmp(&other.name));
         Ok(Views { views, snapshot: Some(snapshot.clone()) })
     }
 
-    /// A view that reads the table and names a column.
-    pub fn naming(&self, column: &str) -> Option<&String> {
+    /// A view that reads the table and names a column: its kind and name.
+    pub fn naming(&self, column: &str) -> Option<String> {
         let names = |view: &&View| {
             let query = view.view.query().unwrap_or_default();
             view.is_direct && parse_script(query).first().is_some_and(|query| query.names(column))
         };
-        self.views.iter().find(names).map(|view| &view.view.name)
+        self.views.iter().find(names).map(|view| format!("{} {}", view.view.kind().word(), view.name))
     }
 
     /// Refuses the change if a view that could be planned before has other columns now, or cannot be planned. If the table
     /// has a new name within its schema, columns whose names are the texts of their expressions may have it in them.
     pub fn check(&self, context: &WriteContext, now: &Arc<Snapshot>, table: &str, new: Option<&str>) -> Result<()> {
         let Some(base) = &self.snapshot else { return Ok(()) };
-        for View { view, columns, .. } in &self.views {
+        for View { view, name, columns, .. } in &self.views {
+            let kind = view.kind();
             context.check_cancelled()?;
             let (Some(before), Some(changed)) = (columns, now.object_by_id(view.id)) else { continue };
             let may_be = |before: &str, now: &str| {
@@ -64,21 +67,22 @@ impl Views {
             };
             match columns_of(context, now, changed) {
                 Ok(columns) if are_same(before, &columns, &may_be) => {}
-                Ok(_) => return Err(broken(&view.name, table, "")),
+                Ok(_) => return Err(broken((kind, name), table, "")),
                 Err(_) if new.is_some() && renames::reads_version(base, view, table) => {
                     let reason = format!(": it reads an earlier version, in which the name is {table}");
-                    return Err(broken(&view.name, table, &reason));
+                    return Err(broken((kind, name), table, &reason));
                 }
-                Err(error) => return Err(broken(&view.name, table, &format!(": {error}"))),
+                Err(error) => return Err(broken((kind, name), table, &format!(": {error}"))),
             }
         }
         Ok(())
     }
 }
 
-fn broken(view: &str, table: &str, reason: &str) -> Error {
-    Error::invalid(format!("view {view} depends on table {table} as it is{reason}"))
-        .with_hint(format!("DROP VIEW {view} first, and create it again afterwards"))
+fn broken((kind, view): (Kind, &str), table: &str, reason: &str) -> Error {
+    let kind = kind.word();
+    Error::invalid(format!("{kind} {view} depends on table {table} as it is{reason}"))
+        .with_hint(format!("DROP {} {view} first, and create it again afterwards", kind.to_uppercase()))
 }
 
 /// Whether columns have the types and names that they had, or names that may have become of those.
@@ -90,7 +94,7 @@ fn are_same(before: &[Arc<Field>], now: &[Arc<Field>], may_be: &dyn Fn(&str, &st
 }
 
 fn columns_of(context: &WriteContext, snapshot: &Arc<Snapshot>, view: &Object) -> Result<Vec<Arc<Field>>> {
-    let scope = Scope::new(snapshot.clone()).with_kept_view(&view.name);
+    let scope = Scope::new(snapshot.clone()).with_kept_view(dependencies::name_of_view(snapshot, view));
     let (state, plan) = context.plan_text(&scope, view.query().unwrap_or_default())?;
     let fields = names::shown(context.schema_of(&state, &plan)?);
     // Whether a column can have NULL is nothing on which a view depends.

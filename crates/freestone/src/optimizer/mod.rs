@@ -25,8 +25,10 @@ mod nested_comparisons;
 mod offsets;
 pub(crate) mod physical;
 pub(crate) mod redundant_joins;
+pub(crate) mod repeatable;
 pub(crate) mod set_operations;
 mod unnesting;
+pub(crate) mod view_matching;
 mod volatile_subqueries;
 
 use std::sync::Arc;
@@ -55,6 +57,7 @@ use redundant_joins::RedundantJoins;
 use set_operations::SetOperations;
 use unnesting::Unnesting;
 pub(crate) use unnesting::{SEVERAL_ROWS, SEVERAL_ROWS_ONCE};
+use view_matching::ViewMatching;
 use volatile_subqueries::VolatileSubqueries;
 
 use crate::exact::ExactNumbers;
@@ -118,6 +121,7 @@ pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     }
     let simplified = rules.iter().position(|rule| rule.name() == "simplify_expressions");
     rules.insert(simplified.map_or(0, |at| at + 1), Arc::new(TimeComparisons));
+    rules.insert(0, Arc::new(ViewMatching));
     rules.push(Arc::new(RedundantJoins));
     rules.push(Arc::new(GuardedScans));
     planning::optimizer_rules(rules)

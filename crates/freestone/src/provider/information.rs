@@ -172,9 +172,12 @@ impl InformationSchema {
                 Some(tables) => tables.table_type(&name).await?,
                 None => Some(TableType::View),
             };
-            rows.push((schema, name, kind));
+            let is_materialized =
+                self.stored(&schema, &name).is_some_and(|table| self.snapshot.materialized(table.id).is_some());
+            rows.push((schema, name, kind, is_materialized));
         }
-        let kind = |kind: &Option<TableType>| match kind {
+        let kind = |kind: &Option<TableType>, is_materialized: bool| match kind {
+            _ if is_materialized => "MATERIALIZED VIEW",
             Some(TableType::View) => "VIEW",
             Some(TableType::Temporary) => "LOCAL TEMPORARY",
             _ => "BASE TABLE",
@@ -183,7 +186,7 @@ impl InformationSchema {
             ("table_catalog", false, all(CATALOG, rows.len())),
             ("table_schema", false, column(&rows, |row| row.0.clone())),
             ("table_name", false, column(&rows, |row| row.1.clone())),
-            ("table_type", false, column(&rows, |row| kind(&row.2).to_owned())),
+            ("table_type", false, column(&rows, |row| kind(&row.2, row.3).to_owned())),
         ])?)
     }
 

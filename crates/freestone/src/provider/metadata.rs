@@ -19,8 +19,9 @@ use datafusion::scalar::ScalarValue;
 use freestone_advisor::{PathTest, PredicateForm};
 use freestone_bucket::Stores;
 use freestone_sql::{Class, Keyword};
+use freestone_store::design::Design;
 use freestone_store::schema::{ConstraintKind, ForeignKey, Identity, TableSchema, usual_constraint_name};
-use freestone_store::{OpenTransaction, PoolList, Snapshot, Table, TransactionList};
+use freestone_store::{MaterializedView, OpenTransaction, PoolList, Snapshot, Table, TransactionList};
 
 use super::columns::{batch, booleans, numbers, texts};
 use super::{duckdb_functions, layout, secrets};
@@ -114,10 +115,11 @@ impl Known {
 
 pub(super) type Rows = fn(&Known, Argument) -> Result<RecordBatch>;
 
-const FUNCTIONS: [(&str, Rows); 21] = [
+const FUNCTIONS: [(&str, Rows); 22] = [
     ("freestone_tables", |known, _| tables(known)),
     ("freestone_copies", |known, _| copies(known)),
     ("freestone_views", |known, _| views(known)),
+    ("freestone_materialized_views", |known, _| materialized_views(known)),
     ("freestone_keys", |known, _| keys(known)),
     ("freestone_design", |known, argument| design(argument.table(known)?)),
     ("freestone_segments", |known, argument| layout::segments(argument.table(known)?)),
@@ -367,6 +369,25 @@ fn views(known: &Known) -> Result<RecordBatch> {
     ])
 }
 
+/// When a materialized view is computed.
+fn refresh_of(view: &MaterializedView) -> &'static str {
+    if view.on_commit { "on commit" } else { "manual" }
+}
+
+/// `freestone_materialized_views()`: one row per materialized view. `current`: whether its query would give the same rows.
+fn materialized_views(known: &Known) -> Result<RecordBatch> {
+    let snapshot = &known.snapshot;
+    let views: Vec<_> = definitions::materialized_views(snapshot).collect();
+    batch(vec![
+        ("name", false, texts(views.iter().map(|(table, ..)| Some(shown(&table.name))))),
+        ("refresh", false, texts(views.iter().map(|(.., view)| Some(refresh_of(view).to_owned())))),
+        ("populated", false, booleans(views.iter().map(|(.., view)| view.is_populated))),
+        ("current", false, booleans(views.iter().map(|(table, ..)| snapshot.has_rows_of_its_query(table)))),
+        ("rows", false, numbers(views.iter().map(|(table, ..)| Some(table.rows())))),
+        ("query", false, texts(views.iter().map(|(.., view)| Some(view.query.clone())))),
+    ])
+}
+
 /// `freestone_keys()`: one row a column of a key. Keys of a table have numbers: the primary key's is 0, foreign keys are
 /// next, then UNIQUE.
 fn keys(known: &Known) -> Result<RecordBatch> {
@@ -570,7 +591,10 @@ fn describe(rows: &[Described]) -> Result<RecordBatch> {
 /// `SHOW CREATE TABLE t`: the statement that makes the table or view again.
 pub(crate) fn show_create(snapshot: &Snapshot, name: &str) -> Result<RecordBatch> {
     let sql = if let Some(table) = snapshot.table(name) {
-        create_statement(table, snapshot)
+        match create_materialized(snapshot, table, &table.design) {
+            Some(statement) => statement,
+            None => create_statement(table, snapshot),
+        }
     } else if let Some(view) = definitions::view_text(snapshot, name) {
         format!("CREATE {}VIEW {} AS {view}", temp_word(name), sql_name(name, snapshot))
     } else {
@@ -585,6 +609,15 @@ pub(crate) fn show_create(snapshot: &Snapshot, name: &str) -> Result<RecordBatch
         ("name", false, texts([Some(name.to_owned())].into_iter())),
         ("statement", false, texts([Some(sql)].into_iter())),
     ])
+}
+
+/// The CREATE MATERIALIZED VIEW of a table that is one, with a design.
+pub(crate) fn create_materialized(snapshot: &Snapshot, table: &Table, design: &Design) -> Option<String> {
+    let view = snapshot.materialized(table.id)?.materialized()?;
+    let refresh = if view.on_commit { ", refresh = 'on commit'" } else { "" };
+    let without = if view.is_populated { "" } else { "\nWITH NO DATA" };
+    let (name, query) = (sql_name(&table.name, snapshot), &view.query);
+    Some(format!("CREATE MATERIALIZED VIEW {name} WITH ({design}{refresh}) AS {query}{without}"))
 }
 
 /// What stands between CREATE and the kind of something temporary.

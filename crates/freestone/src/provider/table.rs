@@ -15,7 +15,7 @@ use freestone_store::{Snapshot, Table};
 
 use super::source::FreestoneSource;
 use crate::error::Error;
-use crate::internal_names::ROW_ID_COLUMN;
+use crate::internal_names::{ROW_ID_COLUMN, shown};
 use crate::{settings, text_types};
 
 /// Whether a scan is of a table of the database.
@@ -52,6 +52,11 @@ impl FreestoneTable {
         self.is_past
     }
 
+    /// Whether this is a table as a snapshot has it, without row ids.
+    pub(crate) fn is_of(&self, snapshot: &Arc<Snapshot>) -> bool {
+        !self.is_past && !self.row_ids && Arc::ptr_eq(&self.snapshot, snapshot)
+    }
+
     /// The same table with the additional column `__row_id`, which DELETE and UPDATE return to the store.
     pub fn with_row_ids(mut self) -> Self {
         let mut fields: Vec<Arc<Field>> = self.schema.fields().iter().cloned().collect();
@@ -65,6 +70,19 @@ impl FreestoneTable {
     pub(crate) fn is_present(scan: &TableScan) -> bool {
         let provider = source_as_provider(&scan.source);
         provider.is_ok_and(|provider| provider.downcast_ref::<FreestoneTable>().is_some_and(|table| !table.is_past))
+    }
+
+    /// Refuses to read a materialized view that has not been computed.
+    fn check_populated(&self) -> std::result::Result<(), Error> {
+        let view = self.snapshot.materialized(self.table.id).and_then(|object| object.materialized());
+        match view {
+            Some(view) if !view.is_populated => {
+                let name = shown(&self.table.name);
+                Err(Error::invalid(format!("materialized view {name} has not been populated"))
+                    .with_hint(format!("REFRESH MATERIALIZED VIEW {name}")))
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn snapshot(&self) -> &Arc<Snapshot> {
@@ -107,6 +125,7 @@ impl TableProvider for FreestoneTable {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         self.table.check_available().map_err(Error::from)?;
+        self.check_populated()?;
         let all: Vec<usize> = (0..self.schema.fields().len()).collect();
         // The row id comes after all stored columns.
         let columns = self.table.schema.columns.len();

@@ -25,7 +25,7 @@ use crate::sql::written::Written;
 use crate::sql::{names, statement};
 use crate::text_types;
 use freestone_store::schema::{Constraint, ConstraintKind, Identity};
-use freestone_store::{Snapshot, Table};
+use freestone_store::{MaterializedView, Snapshot, Table};
 
 /// The parameters and result columns of a statement.
 #[derive(Debug, Clone)]
@@ -53,6 +53,8 @@ pub struct Relation {
     pub copy_bytes: u64,
     /// A view's query.
     pub view: Option<String>,
+    /// The query of a materialized view, whether it is populated, and whether commits compute it.
+    pub materialized: Option<MaterializedView>,
     /// The columns of the primary key.
     pub primary_key: Vec<String>,
     /// The name of the primary key, if there is one.
@@ -338,6 +340,7 @@ fn table_relation(table: &Table, snapshot: &Snapshot) -> Relation {
         rows: Some(table.rows()),
         bytes: table.bytes(),
         copy_bytes: snapshot.copies(table).map(|copy| copy.bytes()).sum(),
+        materialized: snapshot.materialized(table.id).and_then(|object| object.materialized()).cloned(),
         indexes: definitions::indexes_of(snapshot, table),
         primary_key: schema.primary_key.clone(),
         defaults: (0..schema.columns.len()).map(|at| schema.default_of(at).map(str::to_owned)).collect(),

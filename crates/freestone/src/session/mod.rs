@@ -1099,25 +1099,30 @@ impl Session {
         let cancellation = self.cancellation();
         // Dropping this future, as a caller does that gives up, stops the work.
         let _guard = cancellation.guard();
-        let context = WriteContext {
+        let context = WriteContext { plans, target, remote, ..self.write_context(cancellation) };
+        let outcome = self.run_write(context, !is_once, work).await;
+        if target == WriteTarget::TemporaryObjects {
+            self.forget_plans();
+        }
+        outcome
+    }
+
+    /// The context of a write to the database.
+    fn write_context(&self, cancellation: Cancellation) -> WriteContext {
+        WriteContext {
             planner: self.planner(),
             runtime: Handle::current(),
             waiting: self.waiting(&cancellation),
             cancellation,
             division: *self.database.division(),
             memory: Mutex::default(),
-            plans,
+            plans: None,
             progress: self.progress(),
             inference: Inference::default(),
             row_lock: LockMode::Shared,
-            target,
-            remote,
-        };
-        let outcome = self.run_write(context, !is_once, work).await;
-        if target == WriteTarget::TemporaryObjects {
-            self.forget_plans();
+            target: WriteTarget::default(),
+            remote: None,
         }
-        outcome
     }
 
     pub(crate) async fn blocking<T: Send + 'static>(

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::execution::{SessionState, TaskContext};
-use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
@@ -25,8 +25,9 @@ use crate::cluster::{Asked, Distributed, RunState, Workers, distributed};
 use crate::context::Cancellation;
 use crate::definitions;
 use crate::optimizer::physical;
+use crate::optimizer::repeatable::is_repeatable;
 use crate::planning;
-use crate::provider::{FreestoneSource, FreestoneTable, with_sources};
+use crate::provider::{FreestoneSource, with_sources};
 use crate::shared;
 use crate::sql::parameters::Parameters;
 
@@ -90,6 +91,8 @@ struct Basis {
     names: Arc<[(String, Meaning)]>,
     /// The macros and types.
     objects: Arc<[Arc<Object>]>,
+    /// The materialized views that read one of the tables, with their tables.
+    views: Arc<[(Arc<Object>, Arc<Table>)]>,
 }
 
 /// The meaning of a name in one snapshot, which is equal as long as no commit changes it.
@@ -138,11 +141,27 @@ impl Basis {
             meanings.insert(name, meaning);
         }
         let objects = definitions::macros_and_types(snapshot).cloned().collect();
-        Basis { names: meanings.into_iter().collect(), objects }
+        let (names, views) = (meanings.into_iter().collect::<Arc<[_]>>(), Arc::default());
+        let basis = Basis { names, objects, views };
+        Basis { views: basis.views_on(snapshot).collect(), ..basis }
+    }
+
+    /// The materialized views that read one of the tables, which may be read instead.
+    fn views_on(&self, snapshot: &Snapshot) -> impl Iterator<Item = (Arc<Object>, Arc<Table>)> {
+        let views = definitions::materialized_views(snapshot);
+        let reads = |view: &Table, id: &u64| view.computed_from.as_ref().is_some_and(|of| of.contains_key(id));
+        let tables = || self.names.iter().filter_map(|(_, meaning)| meaning.table.as_ref());
+        let is_on = move |view: &Table| tables().any(|table| reads(view, &table.id));
+        views.filter(move |(view, ..)| is_on(view)).map(|(table, object, _)| (object.clone(), table.clone()))
     }
 
     fn holds_in(&self, snapshot: &Snapshot) -> bool {
+        let is_same = |view: &(Arc<Object>, Arc<Table>), other: &(Arc<Object>, Arc<Table>)| {
+            view.0 == other.0 && Arc::ptr_eq(&view.1, &other.1)
+        };
         definitions::macros_and_types(snapshot).eq(self.objects.iter())
+            && self.views_on(snapshot).count() == self.views.len()
+            && self.views_on(snapshot).zip(self.views.iter()).all(|(now, kept)| is_same(&now, kept))
             && self.names.iter().all(|(name, meaning)| meaning.is_same(&Meaning::of(name, snapshot)))
     }
 }
@@ -286,30 +305,6 @@ impl CachedPlan {
         };
         Ok(Distributed { plan: physical::for_run(plan, options, cancellation, measures)?, note })
     }
-}
-
-/// Whether a plan scans only native tables, and all its functions always return the same result for the same arguments.
-fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
-    let mut repeatable = true;
-    shared::apply(plan, &mut |node| {
-        repeatable &= match node {
-            LogicalPlan::RecursiveQuery(_) => false,
-            // What was known of other tables may have become a constant.
-            LogicalPlan::TableScan(scan) => FreestoneTable::is_present(scan),
-            _ => true,
-        };
-        node.apply_expressions(|expression| {
-            expression.apply(|e| {
-                repeatable &= match e {
-                    Expr::ScalarFunction(call) => call.func.signature().volatility == Volatility::Immutable,
-                    Expr::ScalarVariable(..) => false,
-                    _ => true,
-                };
-                Ok(TreeNodeRecursion::Continue)
-            })
-        })
-    })?;
-    Ok(repeatable)
 }
 
 /// Whether a plan, including its shared queries, only reads native tables, which do not change within a snapshot.

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use crate::context::{Cancellation, Failure, Holders, HoldsSnapshot, Outcome, guarded_now, within};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::write::WriteContext;
-use crate::exec::{on_commit, row_checks};
+use crate::exec::{materialized, on_commit, row_checks};
 use crate::session::Session;
 use crate::settings;
 use crate::sql::command::Command;
@@ -253,10 +253,13 @@ impl Session {
             (transaction, settings)
         };
         let (before, after) = (settings.before, settings.after);
-        let temp = self.temp.clone();
+        let cancellation = self.cancellation();
+        let _guard = cancellation.guard();
+        let context = self.write_context(cancellation);
         let committing = self.blocking(move |database| {
+            transaction.set_waiting(context.waiting.clone());
             database.sequences().keep_new(&mut transaction)?;
-            on_commit::before_commit(&temp, &mut transaction)?;
+            before_commit(&mut transaction, &context)?;
             transaction.commit()?;
             database.merge_soon();
             Ok(())
@@ -322,7 +325,7 @@ fn alone(store: &Store, repeats: bool, mut context: WriteContext, work: Work<'_>
         let done = statement(&mut transaction, &context, work).and_then(|outcome| {
             context.check_cancelled()?;
             context.planner().sequences().keep_new(&mut transaction)?;
-            on_commit::before_commit(context.planner().temp(), &mut transaction)?;
+            before_commit(&mut transaction, &context)?;
             transaction.commit()?;
             Ok(outcome)
         });
@@ -386,6 +389,12 @@ fn statement(transaction: &mut WriteTransaction, context: &WriteContext, work: W
         transaction.check_keys()?;
         Ok(outcome)
     })
+}
+
+/// What is a part of each transaction: what becomes of temporary tables at its end, and views that it computes.
+fn before_commit(transaction: &mut WriteTransaction, context: &WriteContext) -> Result<()> {
+    on_commit::before_commit(context.planner().temp(), transaction)?;
+    within(Some(context.cancellation.clone()), || materialized::compute_changed(transaction, context))
 }
 
 /// The error of a change in a transaction that only reads.

@@ -53,7 +53,7 @@ const fn setting(name: &'static str, key: &'static str, kind: Kind) -> Setting {
 }
 
 /// All settings, by name.
-pub(super) const SETTINGS: [Setting; 16] = [
+pub(super) const SETTINGS: [Setting; 17] = [
     setting("batch_size", "datafusion.execution.batch_size", Kind::Whole(1, BATCH_ROWS_MAX)),
     setting("check_lengths", "freestone.check_lengths", Kind::Boolean),
     setting("copies", "freestone.copies", Kind::Boolean),
@@ -63,6 +63,7 @@ pub(super) const SETTINGS: [Setting; 16] = [
     setting("distribution_threshold", "freestone.distribution_threshold", Kind::Whole(0, MILLISECONDS_MAX)),
     setting("iterator", "freestone.iterator", Kind::OneOf(&["auto", "block", "index"])),
     setting("lock_timeout", "freestone.lock_timeout", Kind::Whole(0, MILLISECONDS_MAX)),
+    setting("materialized_view_matching", "freestone.materialized_view_matching", Kind::Boolean),
     setting("preserve_insertion_order", "freestone.preserve_insertion_order", Kind::Boolean),
     Setting {
         of_database: true,

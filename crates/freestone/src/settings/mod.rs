@@ -46,6 +46,8 @@ extensions_options! {
         pub iterator: String, default = "auto".to_string()
         /// Whether a commit waits until it is durable: on or off
         pub synchronous_commit: String, default = "on".to_string()
+        /// Whether queries may read materialized views instead of the tables that they name
+        pub materialized_view_matching: bool, default = true
         /// Where NULL is in a key of ORDER BY that does not say so
         pub default_null_order: String, default = "nulls_last_on_asc_first_on_desc".to_string()
         /// Whether rows without ORDER BY come in the order of their table
@@ -92,6 +94,11 @@ pub(crate) fn preserves_insertion_order(config: &ConfigOptions) -> bool {
 /// Whether columns that are declared with a length refuse longer texts.
 pub(crate) fn checks_lengths(config: &ConfigOptions) -> bool {
     config.extensions.get::<FreestoneSettings>().is_some_and(|own| own.check_lengths)
+}
+
+/// Whether queries may read materialized views instead of the tables that they name.
+pub(crate) fn matches_views(config: &ConfigOptions) -> bool {
+    config.extensions.get::<FreestoneSettings>().is_none_or(|own| own.materialized_view_matching)
 }
 
 /// The least predicted time of a statement of which workers get parts.

@@ -191,10 +191,20 @@ impl Command {
                 let path = copy.path.clone().ok_or_else(|| client_only("COPY … TO STDOUT"))?;
                 Command::CopyTo(self::CopyTo { path, options: list_of(&copy.options, text) })
             }
-            CreateTable(_) | AlterTable(_) | CreateView(_) | RenameView(_) | CreateIndex(_) | CreateSequence(_)
-            | CreateMacro(_) | CreateSchema(_) | CreateType(_) | Drop(_) | Comment(_) | Truncate(_) => {
-                Command::Define(Box::new(statement.kind.clone()))
-            }
+            CreateTable(_)
+            | AlterTable(_)
+            | CreateView(_)
+            | RenameView(_)
+            | CreateMaterializedView(_)
+            | RefreshView(_)
+            | CreateIndex(_)
+            | CreateSequence(_)
+            | CreateMacro(_)
+            | CreateSchema(_)
+            | CreateType(_)
+            | Drop(_)
+            | Comment(_)
+            | Truncate(_) => Command::Define(Box::new(statement.kind.clone())),
             Explain(explain) => Command::Explain(explanation(explain)?),
             Prepare(prepare) => Command::Prepare(Box::new(prepare.clone())),
             Execute(execute) => Command::Execute(Box::new(execute.clone())),

@@ -3,9 +3,9 @@
 
 use freestone_binder::{Named, each_expression, named_tables};
 use freestone_sql::tree::{
-    AlterKind, AlterTable, ColumnConstraintKind, ColumnDefinition, CreateTable, CreateView, Drop, Expr, ExprKind,
-    Literal, Name, ObjectKind, ObjectName, Query, References, StatementKind, TableConstraint, TableConstraintKind,
-    TableElement, each_part_mut,
+    AlterKind, AlterTable, ColumnConstraintKind, ColumnDefinition, CreateMaterializedView, CreateTable, CreateView,
+    Drop, Expr, ExprKind, Literal, Name, ObjectKind, ObjectName, Query, References, StatementKind, TableConstraint,
+    TableConstraintKind, TableElement, each_part_mut,
 };
 
 use super::names::{CATALOG, name_in};
@@ -27,8 +27,10 @@ impl TempNames<'_> {
             }
             StatementKind::AlterTable(alter) => self.alter_table(alter).map(of_objects),
             StatementKind::RenameView(rename) => self.object(&mut rename.name).map(of_objects),
+            StatementKind::CreateMaterializedView(create) => self.create_materialized_view(create),
+            StatementKind::RefreshView(refresh) => self.object(&mut refresh.name).map(of_objects),
             StatementKind::Drop(Drop {
-                kind: ObjectKind::Table | ObjectKind::View | ObjectKind::Sequence,
+                kind: ObjectKind::Table | ObjectKind::View | ObjectKind::MaterializedView | ObjectKind::Sequence,
                 names,
                 ..
             }) => self.objects(names).map(of_objects),
@@ -58,6 +60,14 @@ impl TempNames<'_> {
     fn create_view(&self, create: &mut CreateView) -> Result<bool> {
         let reads = self.is_read(&create.query)?;
         self.created(&mut create.name, create.temporary || reads, "view")
+    }
+
+    fn create_materialized_view(&self, create: &mut CreateMaterializedView) -> Result<WriteTarget> {
+        if self.is_read(&create.query)? || self.created(&mut create.name, false, "materialized view")? {
+            return Err(Error::unsupported("a materialized view is not temporary and reads nothing temporary")
+                .with_hint("CREATE TEMP TABLE … AS keeps rows until the end of the session"));
+        }
+        Ok(WriteTarget::Database)
     }
 
     fn alter_table(&self, alter: &mut AlterTable) -> Result<bool> {

@@ -113,7 +113,7 @@ fn kind_of(text: &str, words: &[String]) -> StatementKind {
         ("CREATE" | "DROP", "SECRET", _) | ("CREATE" | "DROP", "TEMP" | "TEMPORARY", "SECRET") => {
             StatementKind::Session
         }
-        ("INSERT" | "DELETE" | "UPDATE" | "MERGE" | "TRUNCATE" | "COPY", ..) => StatementKind::Write,
+        ("INSERT" | "DELETE" | "UPDATE" | "MERGE" | "TRUNCATE" | "COPY" | "REFRESH", ..) => StatementKind::Write,
         ("CREATE" | "DROP" | "ALTER" | "COMMENT", ..) => StatementKind::Definition,
         (
             "SET" | "RESET" | "SHOW" | "PREPARE" | "DEALLOCATE" | "USE" | "ATTACH" | "DETACH" | "BEGIN" | "START"

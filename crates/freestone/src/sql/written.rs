@@ -5,11 +5,12 @@ use std::sync::OnceLock;
 use freestone_binder::Named;
 use freestone_sql::Span;
 use freestone_sql::tree::{
-    self, ColumnDefinition, CopySource, CopyTo, CreateTable, Explain, Expr, ExprKind, Limit, Listing, Literal,
-    LockRows, Name, ObjectName, QueryBody, Show, StatementKind, Table, TableElement, TableKind, With, WithBody,
-    WithPart, Write,
+    self, ColumnDefinition, CopySource, CopyTo, CreateMaterializedView, CreateTable, Explain, Expr, ExprKind, Limit,
+    Listing, Literal, LockRows, Name, ObjectName, QueryBody, Show, StatementKind, Table, TableElement, TableKind, With,
+    WithBody, WithPart, Write,
 };
 use freestone_sql::{ParameterNumbers, SyntaxError};
+use freestone_store::design::option_name;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::sql::command::Command;
@@ -21,6 +22,9 @@ const NO_QUERY: &str = "a statement without a query";
 
 /// The name of the query of CREATE TABLE AS with names of columns.
 const NAMED: &str = "__named";
+
+/// The option that says when a materialized view is computed.
+pub(crate) const REFRESH: &str = "refresh";
 
 /// The rows of SHOW FUNCTIONS.
 const FUNCTIONS: &str = "SELECT DISTINCT routine_name AS function_name, function_type FROM information_schema.routines \
@@ -336,9 +340,14 @@ fn read_of(statement: tree::Statement) -> Read {
             let rows = rows_of_table(&create);
             return Read::Define(Box::new(StatementKind::CreateTable(create)), rows);
         }
+        StatementKind::CreateMaterializedView(create) => {
+            let rows = rows_of_table(&table_of_view(&create));
+            return Read::Define(Box::new(StatementKind::CreateMaterializedView(create)), rows);
+        }
         definition @ (StatementKind::AlterTable(_)
         | StatementKind::CreateView(_)
         | StatementKind::RenameView(_)
+        | StatementKind::RefreshView(_)
         | StatementKind::CreateIndex(_)
         | StatementKind::CreateSequence(_)
         | StatementKind::CreateMacro(_)
@@ -424,8 +433,33 @@ fn query_of_text(text: String) -> Read {
 fn query_of(definition: &StatementKind) -> Option<&tree::Query> {
     match definition {
         StatementKind::CreateView(view) => Some(&view.query),
+        StatementKind::CreateMaterializedView(view) => Some(&view.query),
         StatementKind::CreateTable(create) => create.query.as_deref(),
         _ => None,
+    }
+}
+
+/// The table that has the rows of a materialized view.
+pub(crate) fn table_of_view(create: &CreateMaterializedView) -> CreateTable {
+    let column = |name: &Name| {
+        TableElement::Column(ColumnDefinition {
+            name: name.clone(),
+            data_type: None,
+            constraints: vec![],
+            span: name.span,
+        })
+    };
+    let options = create.options.iter().filter(|option| option_name(&option.name.text) != REFRESH);
+    CreateTable {
+        or_replace: create.or_replace,
+        temporary: false,
+        if_not_exists: create.if_not_exists,
+        name: create.name.clone(),
+        elements: create.columns.iter().map(column).collect(),
+        options: options.cloned().collect(),
+        on_commit: None,
+        query: Some(create.query.clone()),
+        with_no_data: create.with_no_data,
     }
 }
 

@@ -28,6 +28,7 @@ mod joins;
 mod keyed;
 mod limits;
 mod locking;
+mod materialized_views;
 mod order;
 mod panics;
 mod parameters;

@@ -40,6 +40,7 @@ const RULES: &[(&str, Decision, &str)] = &[
     ("group_keys", Ours, "reals and volatile expressions as keys"),
     ("expansion", Ours, "conditions whose normal form would become too large are refused"),
     ("attempts", Ours, "TRY holds its expression within a function, which other rules do not see into"),
+    ("view_matching", Ours, "joins are read from materialized views that have their rows"),
     ("optimize_unions", Kept, "flattens unions"),
     ("unions_to_filter", Kept, "unions of one table become one filter"),
     ("simplify_expressions", Kept, "constants, IN lists"),

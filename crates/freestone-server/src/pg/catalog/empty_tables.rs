@@ -24,7 +24,6 @@ pub const WITHOUT_ROWS: &[(&str, &str)] = &[
         "pg_statistic_ext",
         "oid i, stxrelid i, stxname t, stxnamespace i, stxowner i, stxstattarget i, stxkeys l, stxkind t",
     ),
-    ("pg_matviews", "schemaname t, matviewname t, matviewowner t, definition t"),
     ("pg_range", "rngtypid i, rngsubtype i, rngmultitypid i, rngcollation i"),
     ("pg_depend", "classid i, objid i, objsubid i, refclassid i, refobjid i, refobjsubid i, deptype t"),
     ("pg_extension", "oid i, extname t, extowner i, extnamespace i, extrelocatable b, extversion t"),

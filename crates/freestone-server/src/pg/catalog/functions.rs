@@ -140,7 +140,11 @@ const FUNCTIONS: &[(&str, Kind, Body)] = &[
     }),
     ("pg_get_viewdef", Kind::Text, |data, arguments| {
         let oid = arguments.first().and_then(Value::int);
-        text_or_null(oid.and_then(|oid| data.relation(oid)?.relation.view.clone()))
+        text_or_null(oid.and_then(|oid| {
+            let relation = &data.relation(oid)?.relation;
+            let materialized = relation.materialized.as_ref().map(|view| view.query.clone());
+            materialized.or_else(|| relation.view.clone())
+        }))
     }),
     ("pg_get_expr", Kind::Text, |_, arguments| arguments.first().cloned().unwrap_or(Value::Null)),
     // What is in a schema of its own is found by its whole name only.

@@ -78,8 +78,10 @@ pub const TABLES: &[TableOf] = &[
 
 fn tables(data: &Data) -> Rows {
     let row = |table: &RelationOids| {
-        let is_view = table.relation.view.is_some();
+        let is_materialized = table.relation.materialized.is_some();
+        let is_view = table.relation.view.is_some() || is_materialized;
         let kind = match (is_view, table.relation.is_temporary) {
+            (true, _) if is_materialized => "MATERIALIZED VIEW",
             (true, _) => "VIEW",
             (false, true) => "LOCAL TEMPORARY",
             (false, false) => "BASE TABLE",

@@ -95,6 +95,11 @@ pub const TABLES: &[TableOf] = &[
     },
     TableOf { name: "pg_views", columns: "schemaname t, viewname t, viewowner t, definition t", rows: views },
     TableOf {
+        name: "pg_matviews",
+        columns: "schemaname t, matviewname t, matviewowner t, tablespace t, hasindexes b, ispopulated b, definition t",
+        rows: materialized_views,
+    },
+    TableOf {
         name: "pg_indexes",
         columns: "schemaname t, tablename t, indexname t, tablespace t, indexdef t",
         rows: index_texts,
@@ -152,7 +157,11 @@ fn namespaces(data: &Data) -> Rows {
 fn classes(data: &Data) -> Rows {
     let mut rows = vec![];
     for table in &data.relations {
-        let kind = if table.relation.view.is_some() { "v" } else { "r" };
+        let kind = match &table.relation {
+            of if of.view.is_some() => "v",
+            of if of.materialized.is_some() => "m",
+            _ => "r",
+        };
         let natts = table.columns().count() as i64;
         rows.push(class(data, table, (table.oid, table.own_name()), kind, natts));
         for index in &table.indexes {
@@ -581,7 +590,8 @@ fn access_methods(_: &Data) -> Rows {
 }
 
 fn tables(data: &Data) -> Rows {
-    let tables = data.relations.iter().filter(|table| table.relation.view.is_none());
+    let is_table = |of: &&RelationOids| of.relation.view.is_none() && of.relation.materialized.is_none();
+    let tables = data.relations.iter().filter(is_table);
     let row = |table: &RelationOids| {
         let has_index = !table.indexes.is_empty();
         row![table.schema().1, table.own_name(), data.user.as_str(), Cell::Null, has_index, false, false, false]
@@ -593,6 +603,16 @@ fn views(data: &Data) -> Rows {
     let row = |table: &RelationOids| {
         let text = table.relation.view.as_deref()?;
         Some(row![table.schema().1, table.own_name(), data.user.as_str(), text])
+    };
+    data.relations.iter().filter_map(row).collect()
+}
+
+fn materialized_views(data: &Data) -> Rows {
+    let row = |table: &RelationOids| {
+        let view = table.relation.materialized.as_ref()?;
+        let has_index = !table.indexes.is_empty();
+        let (schema, name, user) = (table.schema().1, table.own_name(), data.user.as_str());
+        Some(row![schema, name, user, Cell::Null, has_index, view.is_populated, view.query.as_str()])
     };
     data.relations.iter().filter_map(row).collect()
 }

@@ -27,7 +27,11 @@ impl Connection {
         let session = self.session.clone();
         let reading = async move {
             let relations = session.relations().await?.into_iter().map(|found| {
-                let kind = if found.view.is_some() { ObjectKind::View } else { ObjectKind::Table };
+                let kind = match &found {
+                    found if found.view.is_some() => ObjectKind::View,
+                    found if found.materialized.is_some() => ObjectKind::MaterializedView,
+                    _ => ObjectKind::Table,
+                };
                 (kind, if found.is_temporary { found.own_name().to_owned() } else { found.name.clone() })
             });
             let mut known: Vec<(ObjectKind, String)> = relations.collect();
@@ -40,7 +44,8 @@ impl Connection {
         let known = execution::on_workers(&self.shared, self.settings.statement_limit(), reading).await;
         let known = known.unwrap_or_default();
         let is_known = |of: &Conditional| {
-            let is_relation = |kind: ObjectKind| matches!(kind, ObjectKind::Table | ObjectKind::View);
+            let is_relation =
+                |kind: ObjectKind| matches!(kind, ObjectKind::Table | ObjectKind::View | ObjectKind::MaterializedView);
             let same = |kind: ObjectKind| kind == of.kind || of.makes && is_relation(kind) && is_relation(of.kind);
             known.iter().any(|(kind, name)| same(*kind) && *name == of.name)
         };
@@ -50,9 +55,12 @@ impl Connection {
 
 fn notice(of: &Conditional) -> PgError {
     let kind = match of.kind {
-        ObjectKind::Table | ObjectKind::View | ObjectKind::Sequence if of.makes => "relation",
+        ObjectKind::Table | ObjectKind::View | ObjectKind::MaterializedView | ObjectKind::Sequence if of.makes => {
+            "relation"
+        }
         ObjectKind::Table => "table",
         ObjectKind::View => "view",
+        ObjectKind::MaterializedView => "materialized view",
         ObjectKind::Sequence => "sequence",
         ObjectKind::Schema => "schema",
         _ => "type",
@@ -77,13 +85,22 @@ fn conditional(sql: &str) -> Vec<Conditional> {
     let made = |kind: ObjectKind, name: &ObjectName| vec![Conditional { kind, name: plain(name), makes: true }];
     match &parsed.kind {
         StatementKind::Drop(Drop { kind, if_exists: true, names, .. }) => {
-            let kinds =
-                [ObjectKind::Table, ObjectKind::View, ObjectKind::Sequence, ObjectKind::Schema, ObjectKind::Type];
+            let kinds = [
+                ObjectKind::Table,
+                ObjectKind::View,
+                ObjectKind::MaterializedView,
+                ObjectKind::Sequence,
+                ObjectKind::Schema,
+                ObjectKind::Type,
+            ];
             let of = |name: &ObjectName| Conditional { kind: *kind, name: plain(name), makes: false };
             if kinds.contains(kind) { names.iter().map(of).collect() } else { vec![] }
         }
         StatementKind::CreateTable(create) if create.if_not_exists => made(ObjectKind::Table, &create.name),
         StatementKind::CreateView(create) if create.if_not_exists => made(ObjectKind::View, &create.name),
+        StatementKind::CreateMaterializedView(create) if create.if_not_exists => {
+            made(ObjectKind::MaterializedView, &create.name)
+        }
         StatementKind::CreateSequence(create) if create.if_not_exists => made(ObjectKind::Sequence, &create.name),
         StatementKind::CreateSchema(create) if create.if_not_exists => made(ObjectKind::Schema, &create.name),
         StatementKind::CreateType(create) if create.if_not_exists => made(ObjectKind::Type, &create.name),

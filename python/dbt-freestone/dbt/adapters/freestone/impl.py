@@ -60,10 +60,12 @@ class FreestoneAdapter(SQLAdapter):
         return "timestamp"
 
     @available
-    def design_clause(self, design: Any, options: Mapping[str, Any]) -> str:
-        """``with (…)`` of a model's config; empty if it says nothing of the design."""
+    def design_clause(self, design: Any, options: Mapping[str, Any], refresh: Any = None) -> str:
+        """``with (…)`` of a model's config; empty if it says nothing of the design, or of when a view is computed."""
         given = dict(design) if isinstance(design, Mapping) else {} if design is None else {"preset": design}
         given.update({name: options[name] for name in DESIGN_OPTIONS if options.get(name) is not None})
+        if refresh is not None:
+            given["refresh"] = refresh
         for name in given:
             if not str(name).isidentifier():
                 raise DbtRuntimeError(f"{name!r} is not the name of a design option")

@@ -18,7 +18,7 @@
       table_catalog as database,
       table_name as name,
       table_schema as schema,
-      case table_type when 'VIEW' then 'view' else 'table' end as type
+      case table_type when 'VIEW' then 'view' when 'MATERIALIZED VIEW' then 'materialized_view' else 'table' end as type
     from information_schema.tables
     where table_schema = {{ freestone_text(schema_relation.schema) }}
   {%- endcall %}
@@ -75,7 +75,7 @@
       tables.table_catalog as table_database,
       tables.table_schema,
       tables.table_name,
-      case tables.table_type when 'VIEW' then 'VIEW' else 'BASE TABLE' end as table_type,
+      case when tables.table_type in ('VIEW', 'MATERIALIZED VIEW') then tables.table_type else 'BASE TABLE' end as table_type,
       comments.comment as table_comment,
       columns.column_name,
       columns.ordinal_position as column_index,

@@ -17,12 +17,12 @@
   );
 {%- endmacro %}
 
-{% macro freestone_design() -%}
+{% macro freestone_design(refresh=none) -%}
   {% set options = {} %}
   {% for name in adapter.design_options() %}
     {% do options.update({name: config.get(name)}) %}
   {% endfor %}
-  {{ adapter.design_clause(config.get('design'), options) }}
+  {{ adapter.design_clause(config.get('design'), options, refresh) }}
 {%- endmacro %}
 
 {% macro freestone__create_view_as(relation, sql) -%}
@@ -56,9 +56,13 @@
   drop view if exists {{ relation.render() }} cascade
 {%- endmacro %}
 
+{% macro freestone__drop_materialized_view(relation) -%}
+  drop materialized view if exists {{ relation.render() }} cascade
+{%- endmacro %}
+
 {% macro freestone__rename_relation(from_relation, to_relation) -%}
   {% call statement('rename_relation') -%}
-    alter {{ from_relation.type }} {{ from_relation.render() }} rename to {{ adapter.quote_as_configured(to_relation.identifier, 'identifier') }}
+    alter {{ from_relation.type | replace('_', ' ') }} {{ from_relation.render() }} rename to {{ adapter.quote_as_configured(to_relation.identifier, 'identifier') }}
   {%- endcall %}
 {%- endmacro %}
 
@@ -70,7 +74,7 @@
 {%- endmacro %}
 
 {% macro freestone__alter_relation_comment(relation, comment) -%}
-  comment on {{ relation.type }} {{ relation.render() }} is {{ freestone_text(comment) }}
+  comment on {{ relation.type | replace('_', ' ') }} {{ relation.render() }} is {{ freestone_text(comment) }}
 {%- endmacro %}
 
 {# Columns of views have no comments. #}

@@ -4,7 +4,7 @@
   {%- set existing_relation = load_cached_relation(this) -%}
   {%- set target_relation = this.incorporate(type='table') -%}
   {%- set temp_relation = make_temp_relation(target_relation) -%}
-  {%- set is_new = existing_relation is none or existing_relation.is_view or should_full_refresh() -%}
+  {%- set is_new = existing_relation is none or existing_relation.type != 'table' or should_full_refresh() -%}
   {%- set on_schema_change = incremental_validate_on_schema_change(config.get('on_schema_change'), default='ignore') -%}
   {%- set strategy = adapter.get_incremental_strategy_macro(context, config.get('incremental_strategy') or 'default') -%}
   {%- set grant_config = config.get('grants') -%}

@@ -1,0 +1,32 @@
+//! Whether a query gives the same rows as long as its tables do not change.
+
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::error::Result;
+use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+
+use crate::provider::FreestoneTable;
+use crate::shared;
+
+/// Whether a plan scans only native tables, and all its functions always return the same result for the same arguments.
+pub(crate) fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
+    let mut repeatable = true;
+    shared::apply(plan, &mut |node| {
+        repeatable &= match node {
+            LogicalPlan::RecursiveQuery(_) => false,
+            // What was known of other tables may have become a constant.
+            LogicalPlan::TableScan(scan) => FreestoneTable::is_present(scan),
+            _ => true,
+        };
+        node.apply_expressions(|expression| {
+            expression.apply(|e| {
+                repeatable &= match e {
+                    Expr::ScalarFunction(call) => call.func.signature().volatility == Volatility::Immutable,
+                    Expr::ScalarVariable(..) => false,
+                    _ => true,
+                };
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(repeatable)
+}
