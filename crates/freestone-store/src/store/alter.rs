@@ -92,13 +92,14 @@ impl WriteTransaction {
 
     /// Codes that other tables derived from rows of this one may name its columns: they are computed anew.
     fn invalidate_codes(&mut self, table: &Table) -> Result<()> {
-        if !self.is_on_paths(table) {
-            return Ok(());
-        }
+        if self.is_on_paths(table) { self.change_values(table) } else { Ok(()) }
+    }
+
+    /// Values changed of which no copy has a column.
+    fn change_values(&mut self, table: &Table) -> Result<()> {
         let current: Vec<u64> =
             self.copies(table).iter().filter(|copy| copy.is_current()).map(|copy| copy.id).collect();
         self.perform(&Operation::Changed { table: table.id })?;
-        // No row has changed.
         current.into_iter().try_for_each(|copy| self.perform(&Operation::CopyIsCurrent { copy }))
     }
 
@@ -283,7 +284,8 @@ impl WriteTransaction {
         compute: impl Fn(&ArrayRef) -> Result<ArrayRef>,
     ) -> Result<()> {
         let table = self.table(table)?;
-        self.compute_in(&table, column, data_type, compute)
+        self.compute_in(&table, column, data_type, compute)?;
+        self.change_values(&table)
     }
 
     /// Changes the declared type of a column; returns its position. `in_place`: the stored values are those of the new type.
