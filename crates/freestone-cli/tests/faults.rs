@@ -511,8 +511,8 @@ fn a_table_larger_than_the_memory_limit() {
     let limit = 96u64;
     let memory = format!("{limit}MiB");
     // The program, its threads and other memory of every process have about 75 MiB, and sorting strings uses more
-    // memory than it accounts for.
-    let most = limit + 192;
+    // memory than it accounts for: 80 MiB, on a busy machine 140.
+    let most = limit + 224;
     let load = format!(
         "CREATE TABLE t (k BIGINT, v BIGINT, s VARCHAR); COPY t FROM '{}' (FORMAT csv, HEADER false)",
         csv.display()
