@@ -28,6 +28,7 @@ pub mod grouping_sets;
 pub mod groups;
 pub mod hash;
 pub mod join;
+mod kept;
 pub mod meter;
 pub mod moments;
 pub mod pipeline;

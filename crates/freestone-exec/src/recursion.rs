@@ -10,7 +10,8 @@ use std::sync::atomic::AtomicUsize;
 use parking_lot::Mutex;
 
 use crate::error::{ExecError, Result};
-use crate::groups::GroupTable;
+use crate::groups::{GroupTable, HASH};
+use crate::kept::{Gathered, Kept};
 use crate::pipeline::{Chain, Claim, Context, Finished, Results, Sink, SinkWorker, Source, Step, Take, check};
 use crate::rows::{Field, Layout};
 use crate::vector::Batch;
@@ -22,8 +23,8 @@ pub struct Recursion {
     /// The columns, if each row is wanted once.
     distinct: Option<Vec<Field>>,
     context: Arc<dyn Context>,
-    /// The rows of the first part with their units.
-    first: Mutex<(Vec<(usize, Batch)>, Claim)>,
+    /// The rows of the first part.
+    first: Mutex<Gathered>,
     next: AtomicUsize,
 }
 
@@ -34,8 +35,7 @@ impl Recursion {
         distinct: Option<Vec<Field>>,
         context: Arc<dyn Context>,
     ) -> Arc<Recursion> {
-        let first = Mutex::new((vec![], Claim::new(context.clone())));
-        Arc::new(Recursion { parts, distinct, context, first, next: AtomicUsize::new(0) })
+        Arc::new(Recursion { parts, distinct, context, first: Mutex::default(), next: AtomicUsize::new(0) })
     }
 
     /// The rows of the first part, and those of each step.
@@ -44,36 +44,26 @@ impl Recursion {
     }
 }
 
-struct Worker {
-    batches: Vec<(usize, Batch)>,
-    claim: Claim,
-}
+struct Worker(Kept);
 
 impl Sink for Arc<Recursion> {
     fn worker(&self) -> Box<dyn SinkWorker> {
-        Box::new(Worker { batches: vec![], claim: Claim::new(self.context.clone()) })
+        Box::new(Worker(Kept::new(self.context.clone())))
     }
 
     fn finish(&self, workers: Vec<Box<dyn SinkWorker>>) -> Result<()> {
-        let mut first = self.first.lock();
-        for worker in workers {
-            let worker = worker.into_any().downcast::<Worker>();
-            let mut worker = worker.map_err(|_| ExecError::foreign("rows of another recursion"))?;
-            let claimed = worker.batches.iter().map(|(_, batch)| batch.bytes_with_texts()).sum();
-            worker.claim.resize(0)?;
-            first.1.grow(claimed)?;
-            first.0.append(&mut worker.batches);
-        }
-        first.0.sort_by_key(|(unit, _)| *unit);
+        let kept = |worker: Box<dyn SinkWorker>| match worker.into_any().downcast::<Worker>() {
+            Ok(worker) => Ok(worker.0),
+            Err(_) => Err(ExecError::foreign("rows of another recursion")),
+        };
+        *self.first.lock() = Kept::gather(workers.into_iter().map(kept).collect::<Result<Vec<_>>>()?);
         Ok(())
     }
 }
 
 impl SinkWorker for Worker {
     fn push(&mut self, unit: usize, batch: Batch) -> Result<()> {
-        self.claim.grow(batch.bytes_with_texts())?;
-        self.batches.push((unit, batch));
-        Ok(())
+        self.0.add(unit, batch)
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
@@ -132,14 +122,14 @@ impl Finished for Recursion {
 
     fn read(&self, _: usize, take: Take<'_>) -> Result<()> {
         let mut chains: Vec<Chain> = self.parts.iter().map(|steps| Chain::of(steps)).collect();
-        let seen = self.distinct.as_ref().map(|fields| GroupTable::new(Arc::new(Layout::new(fields, 1))));
+        let seen = self.distinct.as_ref().map(|fields| GroupTable::new(Arc::new(Layout::new(fields, HASH + 1))));
         let claim = Claim::new(self.context.clone());
         let mut rows = Rows { seen, groups: vec![], batches: vec![], bytes: 0, bytes_before: 0, claim };
-        let first = std::mem::replace(&mut *self.first.lock(), (vec![], Claim::new(self.context.clone())));
-        for (_, batch) in first.0 {
+        let mut first = std::mem::take(&mut *self.first.lock());
+        for batch in first.batches.drain(..) {
             rows.add(batch, take)?;
         }
-        drop(first.1);
+        drop(first);
         while !rows.batches.is_empty() {
             let before = std::mem::take(&mut rows.batches);
             rows.bytes_before = std::mem::take(&mut rows.bytes);

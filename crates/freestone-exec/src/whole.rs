@@ -10,7 +10,8 @@ use parking_lot::Mutex;
 
 use crate::aggregate::Aggregation;
 use crate::error::{ExecError, Result};
-use crate::pipeline::{Claim, Context, Finished, Results, Sink, SinkWorker, Source, Take, check};
+use crate::kept::{Gathered, Kept};
+use crate::pipeline::{Context, Finished, Results, Sink, SinkWorker, Source, Take, check};
 use crate::states::Call;
 use crate::vector::{Batch, Vector};
 
@@ -27,10 +28,9 @@ pub struct Whole {
 }
 
 struct Done {
-    batches: Vec<Batch>,
+    kept: Gathered,
     /// A row of results as often as the longest batch has rows.
     results: Mutex<Option<Arc<Vec<Vector>>>>,
-    _claims: Vec<Claim>,
 }
 
 impl Whole {
@@ -52,7 +52,7 @@ impl Whole {
         if let Some(known) = &*results {
             return Ok(known.clone());
         }
-        let rows = done.batches.iter().map(|batch| batch.rows).max().unwrap_or(0);
+        let rows = done.kept.batches.iter().map(|batch| batch.rows).max().unwrap_or(0);
         let (mut reader, mut found) = (self.aggregation.results().worker(), None);
         while reader.claim().is_some() {
             reader.read(&mut |batch| {
@@ -69,8 +69,7 @@ impl Whole {
 struct Worker {
     of: Arc<Whole>,
     aggregating: Box<dyn SinkWorker>,
-    batches: Vec<(usize, Batch)>,
-    claim: Claim,
+    kept: Kept,
 }
 
 impl Sink for Arc<Whole> {
@@ -78,24 +77,16 @@ impl Sink for Arc<Whole> {
         Box::new(Worker {
             of: self.clone(),
             aggregating: self.aggregation.worker(),
-            batches: vec![],
-            claim: Claim::new(self.context.clone()),
+            kept: Kept::new(self.context.clone()),
         })
     }
 
     fn finish(&self, workers: Vec<Box<dyn SinkWorker>>) -> Result<()> {
         let workers = workers.into_iter().filter_map(|worker| worker.into_any().downcast::<Worker>().ok());
-        let (mut aggregating, mut batches, mut claims) = (vec![], vec![], vec![]);
-        for mut worker in workers {
-            batches.append(&mut worker.batches);
-            aggregating.push(worker.aggregating);
-            claims.push(worker.claim);
-        }
+        let (aggregating, kept): (_, Vec<Kept>) = workers.map(|worker| (worker.aggregating, worker.kept)).unzip();
         self.aggregation.finish(aggregating)?;
-        batches.sort_by_key(|(unit, _)| *unit);
-        let batches = batches.into_iter().map(|(_, batch)| batch).collect();
         // A stage ends once.
-        let _ = self.done.set(Done { batches, results: Mutex::default(), _claims: claims });
+        let _ = self.done.set(Done { kept: Kept::gather(kept), results: Mutex::default() });
         Ok(())
     }
 }
@@ -103,8 +94,7 @@ impl Sink for Arc<Whole> {
 impl SinkWorker for Worker {
     fn push(&mut self, unit: usize, batch: Batch) -> Result<()> {
         let kept = Batch { rows: batch.rows, columns: batch.columns[..self.of.returned].to_vec() };
-        self.claim.grow(kept.bytes_with_texts())?;
-        self.batches.push((unit, kept));
+        self.kept.add(unit, kept)?;
         self.aggregating.push(unit, batch)
     }
 
@@ -123,14 +113,14 @@ impl Finished for Whole {
     }
 
     fn units(&self) -> usize {
-        self.done.get().map_or(usize::MAX, |done| done.batches.len())
+        self.done.get().map_or(usize::MAX, |done| done.kept.batches.len())
     }
 
     fn read(&self, unit: usize, take: Take<'_>) -> Result<()> {
         check(self.context.as_ref())?;
         let Some(done) = self.done.get() else { return Ok(()) };
         let results = self.results_of(done)?;
-        let batch = &done.batches[unit];
+        let batch = &done.kept.batches[unit];
         let results = results.iter().map(|result| result.slice(0, batch.rows));
         take(Batch { rows: batch.rows, columns: batch.columns.iter().cloned().chain(results).collect() })
     }

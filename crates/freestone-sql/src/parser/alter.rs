@@ -8,10 +8,7 @@ use crate::tree::{AlterAction, AlterKind, AlterTable, Name, RenameView, Statemen
 impl Parser<'_> {
     /// A statement behind ALTER.
     pub(super) fn alter(&mut self) -> Parsed<StatementKind> {
-        let materialized = self.is(K::MATERIALIZED) && self.is_at(1, K::VIEW);
-        if materialized {
-            self.advance();
-        }
+        let materialized = self.accept_materialized();
         match self.accept_any(&[K::TABLE, K::VIEW]) {
             Some(K::TABLE) => {
                 let if_exists = self.if_exists();

@@ -97,6 +97,11 @@ impl Parser<'_> {
         Ok(CreateView { or_replace, temporary, if_not_exists, name, columns, query })
     }
 
+    /// MATERIALIZED, if it stands before VIEW.
+    pub(super) fn accept_materialized(&mut self) -> bool {
+        self.is_at(1, K::VIEW) && self.accept(K::MATERIALIZED)
+    }
+
     /// Behind its words.
     fn create_materialized_view(&mut self, or_replace: bool) -> Parsed<CreateMaterializedView> {
         let if_not_exists = self.if_not_exists();
@@ -239,10 +244,7 @@ impl Parser<'_> {
         if self.is_any(&[K::TEMP, K::TEMPORARY]) {
             return self.refused_here("DROP TEMPORARY", "DROP TABLE drops a temporary table of this name first");
         }
-        let is_materialized = self.is(K::MATERIALIZED) && self.is_at(1, K::VIEW);
-        if is_materialized {
-            self.advance();
-        }
+        let is_materialized = self.accept_materialized();
         let kind = match self.expect_any(&words)? {
             K::VIEW if is_materialized => ObjectKind::MaterializedView,
             K::TABLE => ObjectKind::Table,
@@ -268,10 +270,7 @@ impl Parser<'_> {
     /// A statement behind COMMENT.
     pub(super) fn comment(&mut self) -> Parsed<StatementKind> {
         self.expect(K::ON)?;
-        let is_materialized = self.is(K::MATERIALIZED) && self.is_at(1, K::VIEW);
-        if is_materialized {
-            self.advance();
-        }
+        let is_materialized = self.accept_materialized();
         let (on, name) = match self.accept_any(&[K::TABLE, K::VIEW, K::COLUMN]) {
             Some(K::VIEW) if is_materialized => (CommentOn::MaterializedView, self.object_name("a view")?),
             Some(K::TABLE) => (CommentOn::Table, self.object_name("a table")?),

@@ -124,9 +124,7 @@ pub(crate) fn alter_view(
         return Ok(Outcome::Done { verb: VERB });
     }
     if rename.materialized {
-        if !definitions::is_materialized(&transaction.snapshot(), &name) {
-            return Err(materialized::missing(&transaction.snapshot(), &name));
-        }
+        materialized::require(&transaction.snapshot(), &name)?;
         let kind = AlterKind::RenameTable { to: rename.to.clone() };
         let actions = vec![AlterAction { kind, span: rename.name.span }];
         return alter_table(

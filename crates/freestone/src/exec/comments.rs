@@ -30,10 +30,10 @@ pub(crate) fn comment(
     let snapshot = transaction.snapshot();
     let object = context.planner().temp().resolved(&snapshot, &object);
     let is_view = snapshot.view(&object).is_some();
+    if comment.on == CommentOn::MaterializedView {
+        materialized::require(&snapshot, &object)?;
+    }
     match (comment.on, is_view) {
-        (CommentOn::MaterializedView, _) if !definitions::is_materialized(&snapshot, &object) => {
-            return Err(materialized::missing(&snapshot, &object));
-        }
         (CommentOn::View, true) => transaction.lock_name(&object)?,
         (CommentOn::View, false) => {
             return Err(definitions::missing(Kind::View, &object, &snapshot));

@@ -35,8 +35,7 @@ pub(crate) fn create_table(
 ) -> Result<Outcome> {
     let name = kept_name(&create.name)?;
     transaction.lock_name(&name)?;
-    let base = transaction.snapshot();
-    if base.table(&name).is_some_and(|table| base.materialized(table.id).is_some()) {
+    if definitions::is_materialized(&transaction.snapshot(), &name) {
         return Err(ddl::taken(&name));
     }
     make_table(transaction, context, create, parameters)

@@ -74,14 +74,15 @@ pub(crate) fn dump(snapshot: &Snapshot) -> Dump {
     // Those that read materialized views follow with these when the rows are there.
     let (first, later): (Vec<_>, Vec<_>) =
         views_in_order(snapshot).into_iter().partition(|view| !needs_rows(snapshot, view));
-    for (views, script) in [(first, &mut schema), (later, &mut after)] {
-        views.into_iter().for_each(|view| script.add(create_view(snapshot, view)));
+    for (views, script) in [(&first, &mut schema), (&later, &mut after)] {
+        views.iter().for_each(|view| script.add(create_view(snapshot, view)));
     }
     definitions::materialized_views(snapshot).for_each(|(table, ..)| add_copies(table, snapshot, &mut after));
     add_indexes(snapshot, false, &mut schema);
     add_indexes(snapshot, true, &mut after);
-    add_comments(snapshot, &tables, &mut schema);
-    add_comments_of_later(snapshot, &mut after);
+    let of_tables = tables.iter().map(|table| ("TABLE", table.name.as_str()));
+    add_comments(snapshot, of_tables.chain(named(snapshot, &first)), &mut schema);
+    add_comments(snapshot, named(snapshot, &later), &mut after);
     add_positions(snapshot, &tables, &mut after);
     Dump { schema: schema.0, tables: dumped_tables(&tables, snapshot), after: after.0 }
 }
@@ -207,23 +208,15 @@ fn add_copies(table: &Table, snapshot: &Snapshot, script: &mut Script) {
     }
 }
 
-fn add_comments(snapshot: &Snapshot, tables: &[&Table], script: &mut Script) {
-    let views = permanent(snapshot, Kind::View).into_iter().filter(|view| !needs_rows(snapshot, view));
-    let views = views.map(|view| ("VIEW", view.name.as_str()));
-    let tables = tables.iter().map(|table| ("TABLE", table.name.as_str()));
-    add_comments_on(snapshot, tables.chain(views), script);
+/// The kinds and names of views.
+fn named<'s>(snapshot: &'s Snapshot, views: &[&'s Arc<Object>]) -> impl Iterator<Item = (&'static str, &'s str)> {
+    views.iter().map(|view| {
+        let kind = if view.kind() == Kind::MaterializedView { "MATERIALIZED VIEW" } else { "VIEW" };
+        (kind, dependencies::name_of_view(snapshot, view))
+    })
 }
 
-/// The comments on what is made when the rows are there.
-fn add_comments_of_later(snapshot: &Snapshot, script: &mut Script) {
-    let views = permanent(snapshot, Kind::View).into_iter().filter(|view| needs_rows(snapshot, view));
-    let views = views.map(|view| ("VIEW", view.name.as_str()));
-    let materialized = definitions::materialized_views(snapshot);
-    let materialized = materialized.map(|(table, ..)| ("MATERIALIZED VIEW", table.name.as_str()));
-    add_comments_on(snapshot, views.chain(materialized), script);
-}
-
-fn add_comments_on<'s>(
+fn add_comments<'s>(
     snapshot: &Snapshot,
     described: impl Iterator<Item = (&'static str, &'s str)>,
     script: &mut Script,

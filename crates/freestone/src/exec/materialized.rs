@@ -44,6 +44,11 @@ pub(crate) fn missing(snapshot: &Snapshot, name: &str) -> Error {
     }
 }
 
+/// Refuses a name that no materialized view has.
+pub(super) fn require(snapshot: &Snapshot, name: &str) -> Result<()> {
+    if definitions::is_materialized(snapshot, name) { Ok(()) } else { Err(missing(snapshot, name)) }
+}
+
 /// `CREATE [OR REPLACE] MATERIALIZED VIEW`.
 pub(super) fn create(
     transaction: &mut WriteTransaction,
@@ -146,10 +151,7 @@ pub(super) fn refresh(
 ) -> Result<Outcome> {
     let name = kept_name(&refresh.name)?;
     transaction.lock(&name, LockMode::Exclusive)?;
-    let snapshot = transaction.snapshot();
-    if !definitions::is_materialized(&snapshot, &name) {
-        return Err(missing(&snapshot, &name));
-    }
+    require(&transaction.snapshot(), &name)?;
     match (refresh.with_no_data, refresh.concurrently) {
         (true, true) => return Err(Error::invalid("REFRESH … CONCURRENTLY cannot be WITH NO DATA")),
         (true, false) => {

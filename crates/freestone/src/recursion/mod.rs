@@ -8,14 +8,16 @@ mod table;
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::error::Result;
-use datafusion::physical_expr::Partitioning;
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::{ExecutionPlan, PlanProperties};
 
 pub(crate) use exec::RecursionExec;
 pub(crate) use table::{WorkingRows, WorkingScanExec, WorkingTable};
@@ -40,6 +42,16 @@ impl PhysicalOptimizerRule for Recursions {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// The properties of rows of this schema that come one by one, in no order.
+fn one_partition(schema: SchemaRef) -> PlanProperties {
+    PlanProperties::new(
+        EquivalenceProperties::new(schema),
+        Partitioning::UnknownPartitioning(1),
+        EmissionType::Incremental,
+        Boundedness::Bounded,
+    )
 }
 
 /// The rows of a step are not divided among threads. They are mostly few, there are many steps, and each exchange of each step starts

@@ -12,12 +12,14 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::{Expr, TableType};
-use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::coop::cooperative;
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, ReplaceChildrenOptions, SchedulingType};
+use datafusion::physical_plan::execution_plan::{ReplaceChildrenOptions, SchedulingType};
 use datafusion::physical_plan::memory::MemoryStream;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use parking_lot::Mutex;
+
+use super::one_partition;
 
 /// The table in a plan. Which query's it is, its name says.
 #[derive(Debug)]
@@ -51,13 +53,7 @@ impl TableProvider for WorkingTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         let schema = Arc::new(self.schema.project(&columns)?);
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(schema.clone()),
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        );
-        let properties = Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative));
+        let properties = Arc::new(one_partition(schema.clone()).with_scheduling_type(SchedulingType::Cooperative));
         Ok(Arc::new(WorkingScanExec { name: self.name.clone(), rows: None, columns, schema, properties }))
     }
 }

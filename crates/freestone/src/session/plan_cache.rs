@@ -159,9 +159,10 @@ impl Basis {
         let is_same = |view: &(Arc<Object>, Arc<Table>), other: &(Arc<Object>, Arc<Table>)| {
             view.0 == other.0 && Arc::ptr_eq(&view.1, &other.1)
         };
+        let now: Vec<_> = self.views_on(snapshot).collect();
         definitions::macros_and_types(snapshot).eq(self.objects.iter())
-            && self.views_on(snapshot).count() == self.views.len()
-            && self.views_on(snapshot).zip(self.views.iter()).all(|(now, kept)| is_same(&now, kept))
+            && now.len() == self.views.len()
+            && now.iter().zip(&*self.views).all(|(now, kept)| is_same(now, kept))
             && self.names.iter().all(|(name, meaning)| meaning.is_same(&Meaning::of(name, snapshot)))
     }
 }
