@@ -193,4 +193,7 @@ async function start(load: () => Promise<void>): Promise<void> {
 }
 
 startTheme();
-render(<Page />, document.getElementById('page')!);
+const page = document.getElementById('page')!;
+// The text of the file, which was shown until now, is that of a page without a session.
+page.replaceChildren();
+render(<Page />, page);

@@ -31,9 +31,10 @@ async function pictureOf(page, before = null) {
   await goTo(page, 'layout/wide');
   await page.getByRole('heading', { name: 'wide', exact: true }).waitFor();
   await page.getByRole('button', { name: 'Page format' }).click();
-  const colours = await drawnColours(page, '.cut canvas', before?.colours ?? null);
+  // The place that keys have reached is outlined, and stays so when the page comes back.
   await page.locator('.cut canvas').focus();
   await page.keyboard.press('Home');
+  const colours = await drawnColours(page, '.cut canvas', before?.colours ?? null);
   const said = await page.locator('.cut [aria-live]', { hasText: / pages of / }).textContent();
   const [, format, columns] = /; (\w+) pages, [\d,]+ pages? of (its own|\([^)]*\));/.exec(said);
   return { colours, pages: `${format}: ${columns}` };
