@@ -225,11 +225,16 @@ mod tests {
 
     #[test]
     fn the_slower_the_link_the_higher_the_level() {
-        let start = std::time::Instant::now();
-        let clock = move || start.elapsed().as_nanos() as u64;
+        // Clocks of busy machines may find anything: the work grows with the degree here, and the bytes are real.
+        let clock = || 0;
         let codecs = [ByteCodec::None, ByteCodec::Lz4, ByteCodec::Zstd];
         let degrees: Vec<Compression> = codecs.into_iter().flat_map(Compression::degrees).collect();
-        let forms = array(&comments(), &degrees, &clock);
+        let mut forms = array(&comments(), &degrees, &clock);
+        for form in &mut forms {
+            let degree = degrees.iter().position(|degree| *degree == form.choice.codec).expect("one of those tried");
+            form.candidate.cost.encode_ns = 1000.0 * (1 + degree) as f64;
+            form.candidate.cost.decode_ns = 500.0 * (1 + degree) as f64;
+        }
         let bytes_at = |level: i32| {
             let plain = forms.iter().filter(|form| form.candidate.class < 10);
             let of = plain.filter(|form| form.choice.codec == Compression { codec: ByteCodec::Zstd, level });
