@@ -6,12 +6,15 @@
 mod exec;
 mod table;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::datasource::source_as_provider;
 use datafusion::error::Result;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
@@ -21,6 +24,23 @@ use datafusion::physical_plan::{ExecutionPlan, PlanProperties};
 
 pub(crate) use exec::RecursionExec;
 pub(crate) use table::{WorkingRows, WorkingScanExec, WorkingTable};
+
+/// Whether a plan reads the rows of a step of a recursive query around it, so that it has other rows in each step.
+pub(crate) fn reads_outer_step(plan: &LogicalPlan) -> bool {
+    let (mut read, mut own): (HashSet<String>, HashSet<String>) = Default::default();
+    let seen = plan.apply_with_subqueries(|node| {
+        match node {
+            LogicalPlan::RecursiveQuery(query) => _ = own.insert(query.name.clone()),
+            LogicalPlan::TableScan(scan) => {
+                let provider = source_as_provider(&scan.source)?;
+                read.extend(provider.downcast_ref::<WorkingTable>().map(|table| table.name.clone()));
+            }
+            _ => {}
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    seen.is_err() || !read.is_subset(&own)
+}
 
 /// DataFusion's recursive queries, whose terms may read the rows of the step before only once, become ours.
 #[derive(Debug)]

@@ -9,14 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchemaRef, ParamValues, internal_err};
-use datafusion::datasource::source_as_provider;
 use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
 use datafusion::scalar::ScalarValue;
 use parking_lot::Mutex;
 
 use crate::error::{Error, ErrorKind};
-use crate::recursion::WorkingTable;
+use crate::recursion::reads_outer_step;
 
 /// The prefix of the alias that marks a derived table as the query of a common table expression.
 /// The maximum number of nodes of a plan that cannot be shared, because it depends on its context.
@@ -185,8 +184,6 @@ fn depends_on_context(plan: &LogicalPlan) -> Result<bool> {
         if nodes <= NODES_MAX { Ok(TreeNodeRecursion::Continue) } else { Err(too_large().into()) }
     })?;
     let mut outer: HashSet<Column> = HashSet::new();
-    let mut worked_on: HashSet<String> = HashSet::new();
-    let mut recursive: HashSet<String> = HashSet::new();
     each_expression(plan, &mut |expression| {
         if let Expr::OuterReferenceColumn(_, column) = expression {
             outer.insert(column.clone());
@@ -195,18 +192,9 @@ fn depends_on_context(plan: &LogicalPlan) -> Result<bool> {
     plan.apply_with_subqueries(|node| {
         // A subquery's outer columns belong to this query if it has them.
         outer.retain(|column| !node.schema().has_column(column));
-        if let LogicalPlan::RecursiveQuery(query) = node {
-            recursive.insert(query.name.clone());
-        }
-        if let LogicalPlan::TableScan(scan) = node
-            && let Ok(provider) = source_as_provider(&scan.source)
-            && let Some(table) = provider.downcast_ref::<WorkingTable>()
-        {
-            worked_on.insert(table.name.clone());
-        }
         Ok(TreeNodeRecursion::Continue)
     })?;
-    Ok(!outer.is_empty() || !worked_on.is_subset(&recursive))
+    Ok(!outer.is_empty() || reads_outer_step(plan))
 }
 
 fn too_large() -> Error {

@@ -19,6 +19,7 @@ use super::scopes::{Scope, Scopes, filled, has_subquery, is_bound, is_open, is_v
 use super::sets::Comparison;
 use super::single::{nullable, single};
 use super::{Unnester, volatile};
+use crate::recursion::reads_outer_step;
 
 /// The lifted input of a node, which converts the node's expressions to expressions over the lifted plan.
 pub(super) struct Over<'a> {
@@ -259,7 +260,7 @@ impl<'a> Over<'a> {
 
     /// The value of a plan with one row and without outer references.
     pub fn once(&mut self, plan: LogicalPlan) -> Result<Expr> {
-        if height(&plan) < HEIGHT_MAX {
+        if stays_alone(&plan) {
             return Ok(alone(plan));
         }
         let sub = Lifted::of(plan).renamed(self.unnester, self.lifted.plan.schema())?;
@@ -286,7 +287,7 @@ impl<'a> Over<'a> {
                 None => Ok(value),
             };
         }
-        if sub.is_closed() && height(&sub.plan) < HEIGHT_MAX {
+        if sub.is_closed() && stays_alone(&sub.plan) {
             let plan = project(sub.plan, sub.output)?;
             return nullable(plan).map(alone);
         }
@@ -345,6 +346,12 @@ pub(super) fn no_column() -> DataFusionError {
 /// The maximum nesting of scalar subqueries that remain in the plan, because DataFusion's rules take twice as long per
 /// level. Those further inside are joined.
 const HEIGHT_MAX: usize = 3;
+
+/// Whether a scalar subquery is evaluated once, before the query. One that reads the rows of a recursive query's step is not:
+/// its value is another one in each step.
+fn stays_alone(plan: &LogicalPlan) -> bool {
+    height(plan) < HEIGHT_MAX && !reads_outer_step(plan)
+}
 
 /// The nesting depth of scalar subqueries in a plan.
 fn height(plan: &LogicalPlan) -> usize {
