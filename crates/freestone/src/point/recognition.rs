@@ -183,10 +183,10 @@ async fn on_conflict(
     let scope = asked.scope.clone().with_target_rows(&table.name).with_tables(&tables);
     let (state, plan) = asked.plan(&scope, &rows.query).await?;
     let LogicalPlan::Projection(Projection { expr, input, .. }) = &plan else { return Ok(None) };
-    if expr.len() != schema.columns.len() {
+    let rows = RowInputs { table: schema, schema: input.schema(), has_new_row: true };
+    if expr.len() != schema.columns.len() || !rows.has_both() {
         return Ok(None);
     }
-    let rows = RowInputs { table: schema, schema: input.schema(), has_new_row: true };
     let values = expr.iter().map(|value| rows.new_value(&state, without_alias(value), asked.types));
     let update = values.collect::<Option<Vec<_>>>();
     Ok(update.map(|update| OnConflict { keys: conflict.keys, update: Some(update) }))
@@ -345,6 +345,14 @@ struct RowInputs<'p> {
 }
 
 impl RowInputs<'_> {
+    /// Whether the columns are those of the table, the id and those of the new row: a table with computed columns has more.
+    fn has_both(&self) -> bool {
+        let names: Vec<&str> = self.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        let count = self.table.columns.len();
+        let is_row = |names: &[&str]| names.iter().eq(self.table.columns.iter().map(|column| &column.name));
+        names.len() == 2 * count + 1 && is_row(&names[..count]) && is_row(&names[count + 1..])
+    }
+
     /// The position of a column of the row that is there, or behind them, of the new row.
     fn column(&self, expression: &Expr) -> Option<usize> {
         let Expr::Column(column) = expression else { return None };
