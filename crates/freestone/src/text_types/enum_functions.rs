@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, StringViewArray};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::ScalarValue;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Int64Type};
+use datafusion::common::{ScalarValue, internal_err};
 use datafusion::error::Result;
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
@@ -19,6 +19,8 @@ use crate::times::{exact_cast, is_text, wrong_types};
 
 /// The place of a value among the labels, from 0.
 const PLACE: &str = "freestone_enum_place";
+/// The label at a place.
+const LABEL: &str = "freestone_enum_label";
 
 /// What a function does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,6 +29,8 @@ enum Kind {
     Cast,
     CastOrNull,
     Place,
+    /// The value at a place.
+    Label,
     /// A value as a text, without the type.
     Text,
     /// The place of a value, by the type.
@@ -39,13 +43,14 @@ enum Kind {
     Between,
 }
 
-use Kind::{Between, Cast, CastOrNull, Check, Code, First, Last, Place, Range, Text};
+use Kind::{Between, Cast, CastOrNull, Check, Code, First, Label, Last, Place, Range, Text};
 
-const ALL: [(&str, Kind); 10] = [
+const ALL: [(&str, Kind); 11] = [
     (CHECK, Check),
     (CAST, Cast),
     (CAST_OR_NULL, CastOrNull),
     (PLACE, Place),
+    (LABEL, Label),
     (TEXT, Text),
     ("enum_code", Code),
     ("enum_first", First),
@@ -62,31 +67,39 @@ struct OfEnum {
 }
 
 pub(super) fn all() -> Vec<ScalarUDF> {
-    let signature = Signature::variadic_any(Volatility::Immutable);
-    let function = |(name, kind)| ScalarUDF::new_from_impl(OfEnum { name, kind, signature: signature.clone() });
-    ALL.into_iter().map(function).collect()
+    ALL.into_iter().map(|(name, kind)| of_kind(name, kind)).collect()
 }
 
 /// The place of a value among labels.
 pub(super) fn place() -> ScalarUDF {
-    ScalarUDF::new_from_impl(OfEnum {
-        name: PLACE,
-        kind: Place,
-        signature: Signature::variadic_any(Volatility::Immutable),
-    })
+    of_kind(PLACE, Place)
+}
+
+/// A text as a value of the ENUM with these labels.
+pub(super) fn cast() -> ScalarUDF {
+    of_kind(CAST, Cast)
+}
+
+/// The label at a place.
+pub(super) fn label() -> ScalarUDF {
+    of_kind(LABEL, Label)
+}
+
+fn of_kind(name: &'static str, kind: Kind) -> ScalarUDF {
+    ScalarUDF::new_from_impl(OfEnum { name, kind, signature: Signature::variadic_any(Volatility::Immutable) })
 }
 
 impl OfEnum {
     /// Whether the labels are arguments.
     fn has_labels(&self) -> bool {
-        matches!(self.kind, Check | Cast | CastOrNull | Place | Text)
+        matches!(self.kind, Check | Cast | CastOrNull | Place | Label | Text)
     }
 
     fn result(&self) -> DataType {
         match self.kind {
             Check => DataType::Boolean,
             Place | Code => DataType::Int64,
-            Cast | CastOrNull | First | Last | Text => DataType::Utf8View,
+            Cast | CastOrNull | First | Label | Last | Text => DataType::Utf8View,
             Range | Between => DataType::List(Arc::new(Field::new_list_field(DataType::Utf8View, true))),
         }
     }
@@ -129,7 +142,7 @@ impl ScalarUDFImpl for OfEnum {
         let counts = match self.kind {
             Between => 2..=2,
             Code | First | Last | Range | Text => 1..=1,
-            Check | Cast | CastOrNull | Place => 1..=usize::MAX,
+            Check | Cast | CastOrNull | Label | Place => 1..=usize::MAX,
         };
         if !counts.contains(&types.len()) {
             return wrong_types(self.name, "values of an ENUM", &types);
@@ -144,7 +157,7 @@ impl ScalarUDFImpl for OfEnum {
         let labels =
             if self.has_labels() { self.given(args.scalar_arguments) } else { self.labels_by_type(args.arg_fields)? };
         Ok(Arc::new(match self.kind {
-            Cast | CastOrNull | First | Last => field.with_metadata(metadata(&labels)),
+            Cast | CastOrNull | First | Label | Last => field.with_metadata(metadata(&labels)),
             _ => field,
         }))
     }
@@ -175,6 +188,7 @@ impl ScalarUDFImpl for OfEnum {
             (DataType::List(_), Check | Cast | CastOrNull) => {
                 of_lists(self.kind, &args.args[0].to_array(rows)?, &labels)?
             }
+            (_, Label) => labels_at(&args.args[0].to_array(rows)?, &labels)?,
             _ => of_texts(self.kind, &texts(0, rows)?, &labels)?,
         };
         match is_constant {
@@ -182,6 +196,14 @@ impl ScalarUDFImpl for OfEnum {
             false => Ok(ColumnarValue::Array(result)),
         }
     }
+}
+
+/// The labels at places from 0.
+fn labels_at(places: &ArrayRef, labels: &[String]) -> Result<ArrayRef> {
+    let places = exact_cast(places, &DataType::Int64)?;
+    let label = |place: i64| usize::try_from(place).ok().and_then(|place| labels.get(place));
+    let at = places.as_primitive::<Int64Type>().iter().map(|place| place.and_then(label));
+    Ok(Arc::new(at.collect::<StringViewArray>()))
 }
 
 /// The same for the items of lists.
@@ -214,6 +236,7 @@ fn of_texts(kind: Kind, texts: &StringViewArray, labels: &[String]) -> Result<Ar
             Arc::new(texts.iter().map(|text| text.filter(|text| known(text).is_some())).collect::<StringViewArray>())
         }
         Text => Arc::new(texts.clone()),
+        Label => return internal_err!("places of labels are integers"),
         Place | Code => {
             let place = |text: &str| known(text).ok_or_else(|| missing(text));
             let places = texts.iter().map(|text| text.map(place).transpose());

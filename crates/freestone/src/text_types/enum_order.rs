@@ -8,8 +8,9 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
+use datafusion::functions::expr_fn::octet_length;
 use datafusion::logical_expr::expr::{Sort, WindowFunctionDefinition};
-use datafusion::logical_expr::{Distinct, Expr, ExprSchemable, LogicalPlan, Operator};
+use datafusion::logical_expr::{Distinct, Expr, ExprSchemable, LogicalPlan, Operator, binary_expr, lit};
 use datafusion::optimizer::AnalyzerRule;
 
 use super::enum_extremes::{self, Order};
@@ -171,13 +172,7 @@ fn is_equality(op: Operator) -> bool {
 
 fn corrected(expression: &mut Expr, schema: &DFSchema) -> bool {
     match expression {
-        Expr::ScalarFunction(call) if call.func.name() == TEXT => match call.args.as_mut_slice() {
-            [value] if order(value, schema).is_none() => {
-                *expression = std::mem::take(value);
-                true
-            }
-            _ => false,
-        },
+        Expr::ScalarFunction(_) => call_corrected(expression, schema),
         Expr::BinaryExpr(binary)
             if matches!(binary.op, Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq) =>
         {
@@ -185,20 +180,10 @@ fn corrected(expression: &mut Expr, schema: &DFSchema) -> bool {
         }
         Expr::BinaryExpr(binary) if is_equality(binary.op) => normal(vec![&mut binary.left, &mut binary.right], schema),
         Expr::InList(list) => normal(std::iter::once(list.expr.as_mut()).chain(&mut list.list).collect(), schema),
-        Expr::ScalarFunction(call) if call.func.name() == "typeof" => {
-            let Some(order) = call.args.first().and_then(|value| order(value, schema)) else { return false };
-            *expression = text(&match order {
-                Order::Labels(labels) => type_text(&labels),
-                Order::Normal(kind) => kind.name(),
-            });
-            true
-        }
-        Expr::ScalarFunction(call) if call.func.name() == "pg_typeof" => {
-            let Some(Order::Normal(kind)) = call.args.first().and_then(|value| order(value, schema)) else {
-                return false;
-            };
-            *expression = text(kind.postgres_name());
-            true
+        Expr::Case(case) => {
+            let results = case.when_then_expr.iter().map(|(_, result)| result.as_ref());
+            let results: Vec<&Expr> = results.chain(case.else_expr.as_deref()).collect();
+            with_labels(expression_labels(&results, schema), expression)
         }
         Expr::Between(between) => placed(vec![&mut between.expr, &mut between.low, &mut between.high], schema),
         Expr::AggregateFunction(call) => {
@@ -227,6 +212,71 @@ fn corrected(expression: &mut Expr, schema: &DFSchema) -> bool {
         }
         _ => false,
     }
+}
+
+/// Corrects a call of a function of values.
+fn call_corrected(expression: &mut Expr, schema: &DFSchema) -> bool {
+    let Expr::ScalarFunction(call) = expression else { return false };
+    let first = |args: &[Expr]| args.first().and_then(|value| order(value, schema));
+    *expression = match (call.func.name(), first(&call.args)) {
+        (TEXT, None) if call.args.len() == 1 => std::mem::take(&mut call.args[0]),
+        (name @ ("bit_length" | "octet_length"), Some(Order::Normal(NormalText::Bit(_) | NormalText::VarBit(_)))) => {
+            let is_in_bits = name == "bit_length";
+            // Each digit is a bit.
+            let bits = octet_length(std::mem::take(&mut call.args[0]));
+            match is_in_bits {
+                true => bits,
+                false => binary_expr(bits + lit(7i32), Operator::BitwiseShiftRight, lit(3i32)),
+            }
+        }
+        ("typeof", Some(Order::Labels(labels))) => text(&type_text(&labels)),
+        ("typeof", Some(Order::Normal(kind))) => text(&kind.name()),
+        ("pg_typeof", Some(Order::Normal(kind))) => text(kind.postgres_name()),
+        ("greatest" | "least", _) => return greatest_label(expression, schema),
+        ("coalesce", _) => {
+            let values: Vec<&Expr> = call.args.iter().collect();
+            return with_labels(expression_labels(&values, schema), expression);
+        }
+        _ => return false,
+    };
+    true
+}
+
+/// The greatest or least of several values, if they are of an ENUM: the label at the greatest or least place.
+fn greatest_label(expression: &mut Expr, schema: &DFSchema) -> bool {
+    let Expr::ScalarFunction(call) = expression else { return false };
+    let labels = |value: &Expr| match order(value, schema) {
+        Some(Order::Labels(labels)) => Some(labels),
+        _ => None,
+    };
+    let Some(labels) = call.args.iter().find_map(labels) else { return false };
+    if !placed(call.args.iter_mut().collect(), schema) {
+        return false;
+    }
+    let at = std::mem::take(expression);
+    let labels = labels.iter().map(|label| text(label));
+    *expression = enum_functions::label().call(std::iter::once(at).chain(labels).collect());
+    true
+}
+
+/// The labels of the ENUM that all values have, but for NULL.
+fn expression_labels(values: &[&Expr], schema: &DFSchema) -> Option<Vec<String>> {
+    let is_null = |value: &&&Expr| matches!(value, Expr::Literal(value, _) if value.is_null());
+    let mut labels = values.iter().filter(|value| !is_null(value)).map(|value| match order(value, schema) {
+        Some(Order::Labels(labels)) => Some(labels),
+        _ => None,
+    });
+    let first = labels.next()??;
+    labels.all(|other| other.as_ref() == Some(&first)).then_some(first)
+}
+
+/// Gives an expression that is one of several values their type.
+fn with_labels(labels: Option<Vec<String>>, expression: &mut Expr) -> bool {
+    let Some(labels) = labels else { return false };
+    let value = std::mem::take(expression);
+    let labels = labels.iter().map(|label| text(label));
+    *expression = enum_functions::cast().call(std::iter::once(value).chain(labels).collect());
+    true
 }
 
 /// The aggregate in place of one that compares values; nothing in its place where only its arguments change.
