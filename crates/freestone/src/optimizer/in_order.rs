@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::internal_err;
-use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
@@ -17,6 +17,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{CardinalityEffect, ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::limit::GlobalLimitExec;
+use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{
@@ -39,10 +40,46 @@ impl PhysicalOptimizerRule for InOrder {
     }
 
     fn optimize(&self, plan: Plan, options: &ConfigOptions) -> Result<Plan> {
-        match preserves_insertion_order(options) && leads_to_parts(&plan) {
-            true => in_one_partition(&plan),
-            false => Ok(plan),
+        if preserves_insertion_order(options) { in_order(&plan) } else { Ok(plan) }
+    }
+
+    fn schema_check(&self) -> bool {
+        true
+    }
+}
+
+/// A plan whose rows are in order.
+fn in_order(plan: &Plan) -> Result<Plan> {
+    let plan = if leads_to_parts(plan) { in_one_partition(plan)? } else { plan.clone() };
+    let changed = plan.transform_down(|node| match node.downcast_ref::<SharedQueriesExec>() {
+        Some(queries) => {
+            let queries = queries.in_order(in_order(queries.main())?, in_one_partition)?;
+            Ok(Transformed::new(queries, true, TreeNodeRecursion::Jump))
         }
+        None if passes_rows(&node) || dealt(&node).is_some() => Ok(Transformed::no(node)),
+        None => Ok(Transformed::new(node, false, TreeNodeRecursion::Jump)),
+    })?;
+    Ok(changed.data)
+}
+
+/// The same for the rows among which a LIMIT within a plan chooses. It comes before plans are fused, which do not change any more.
+#[derive(Debug)]
+pub(crate) struct LimitsInOrder;
+
+impl PhysicalOptimizerRule for LimitsInOrder {
+    fn name(&self) -> &str {
+        "LimitsInOrder"
+    }
+
+    fn optimize(&self, plan: Plan, options: &ConfigOptions) -> Result<Plan> {
+        if !preserves_insertion_order(options) {
+            return Ok(plan);
+        }
+        let changed = plan.transform_down(|node| match node.is::<GlobalLimitExec>() && leads_to_parts(&node) {
+            true => Ok(Transformed::new(in_one_partition(&node)?, true, TreeNodeRecursion::Jump)),
+            false => Ok(Transformed::no(node)),
+        })?;
+        Ok(changed.data)
     }
 
     fn schema_check(&self) -> bool {
@@ -52,9 +89,6 @@ impl PhysicalOptimizerRule for InOrder {
 
 /// Whether a union or the scan of a shared query gives the rows of a plan.
 fn leads_to_parts(plan: &Plan) -> bool {
-    if let Some(queries) = plan.downcast_ref::<SharedQueriesExec>() {
-        return leads_to_parts(queries.main());
-    }
     let is_part = plan.is::<UnionExec>() || plan.is::<SharedScanExec>();
     let passes = passes_rows(plan) || dealt(plan).is_some();
     is_part || passes && plan.children().into_iter().any(leads_to_parts)
@@ -78,12 +112,12 @@ fn in_partitions(plan: &Plan) -> Result<Plan> {
             None => rows,
         });
     }
-    if let Some(queries) = plan.downcast_ref::<SharedQueriesExec>() {
-        return queries.in_order(in_partitions(queries.main())?, in_one_partition);
-    }
-    let is_union = plan.is::<UnionExec>();
-    let input = |input: &Plan| if is_union { in_one_partition(input) } else { in_partitions(input) };
-    let children = plan.children().into_iter().map(input).collect::<Result<Vec<_>>>()?;
+    let (is_union, has_subqueries) = (plan.is::<UnionExec>(), plan.is::<ScalarSubqueryExec>());
+    let input = |(at, input): (usize, &Plan)| match is_union || has_subqueries && at > 0 {
+        true => in_one_partition(input),
+        false => in_partitions(input),
+    };
+    let children = plan.children().into_iter().enumerate().map(input).collect::<Result<Vec<_>>>()?;
     replace_children_if_necessary(plan.clone(), children)
 }
 

@@ -11,7 +11,7 @@ use datafusion::physical_plan::ExecutionPlan;
 
 use super::cancellable_joins::CancellableJoins;
 use super::dictionary_evaluation::DictionaryEvaluation;
-use super::in_order::InOrder;
+use super::in_order::{InOrder, LimitsInOrder};
 use super::join_order::JoinOrder;
 use super::large_fetch::LargeFetch;
 use super::offsets::Offsets;
@@ -102,6 +102,7 @@ fn rules(memory_limit: Option<usize>) -> Vec<Rule> {
     rules.push(Arc::new(KeepFileOrder));
     rules.push(Arc::new(SmallBatches));
     rules.push(Arc::new(DictionaryEvaluation));
+    rules.push(Arc::new(LimitsInOrder));
     rules.push(Arc::new(Fusion::default()));
     rules.push(Arc::new(InOrder));
     rules

@@ -11,27 +11,30 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
+use datafusion::physical_plan::scalar_subquery::ScalarSubqueryExec;
 use datafusion::physical_plan::union::UnionExec;
 
 use super::exec::SharedScanExec;
 
 type Plan = Arc<dyn ExecutionPlan>;
 
-/// The shared queries whose rows a plan gives in the order in which they come.
+/// The shared queries whose rows a plan gives in the order in which they come, or among which a LIMIT within it chooses.
 pub(super) fn queries_in_order(plan: &Plan) -> HashSet<u64> {
     let mut found = HashSet::new();
-    let mut open = vec![plan];
-    while let Some(plan) = open.pop() {
-        if let Some(scan) = plan.downcast_ref::<SharedScanExec>() {
+    let mut open = vec![(plan, true)];
+    while let Some((plan, is_ordered)) = open.pop() {
+        if let Some(scan) = plan.downcast_ref::<SharedScanExec>().filter(|_| is_ordered) {
             found.insert(scan.id());
-        } else if passes_rows(plan) || dealt(plan).is_some() {
-            open.extend(plan.children());
         }
+        let passes = is_ordered && (passes_rows(plan) || dealt(plan).is_some());
+        let is_ordered = passes || plan.is::<GlobalLimitExec>();
+        open.extend(plan.children().into_iter().map(|child| (child, is_ordered)));
     }
     found
 }
 
-/// Whether rows leave an operator in the order of its input, or of its inputs one behind the other.
+/// Whether rows leave an operator in the order of its input, or of its inputs one behind the other. Of scalar subqueries, too: which
+/// row a LIMIT leaves is their value.
 pub(crate) fn passes_rows(plan: &Plan) -> bool {
     plan.is::<ProjectionExec>()
         || plan.is::<FilterExec>()
@@ -40,6 +43,7 @@ pub(crate) fn passes_rows(plan: &Plan) -> bool {
         || plan.is::<LocalLimitExec>()
         || plan.is::<CooperativeExec>()
         || plan.is::<UnionExec>()
+        || plan.is::<ScalarSubqueryExec>()
 }
 
 /// The input of an operator that distributes rows to threads in turn.

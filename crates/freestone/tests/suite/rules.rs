@@ -108,6 +108,7 @@ const RULES: &[(&str, Decision, &str)] = &[
     ("KeepFileOrder", Ours, "rows of files in their order"),
     ("SmallBatches", Ours, "batches of long values are cut"),
     ("DictionaryEvaluation", Ours, ""),
+    ("LimitsInOrder", Ours, "rows among which a LIMIT within a plan chooses in their order"),
     ("Fusion", Ours, "parts of plans that the executor runs"),
     ("InOrder", Ours, "rows of unions and shared queries in their order"),
 ];
