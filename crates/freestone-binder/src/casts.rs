@@ -1,6 +1,7 @@
 //! Casts, and texts that are written with their type.
 
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
+use datafusion_common::ScalarValue;
 use datafusion_expr::{Cast, Expr, ExprSchemable, TryCast};
 use freestone_sql::Span;
 use freestone_sql::tree::{self, CastForm, ExprKind, Literal, Text, Type, TypeField, TypeKind};
@@ -8,7 +9,7 @@ use freestone_sql::tree::{self, CastForm, ExprKind, Literal, Text, Type, TypeFie
 use crate::binder::Binder;
 use crate::error::{At, Result, invalid};
 use crate::expressions::{integer, text};
-use crate::types::{SqlType, is_text};
+use crate::types::{SqlType, is_text, list_of};
 
 impl Binder<'_> {
     /// `CAST(a AS T)`, `TRY_CAST(a AS T)` and `a::T`.
@@ -101,6 +102,53 @@ impl Binder<'_> {
         self.scalar_call("freestone_struct_map", vec![values, keys], span)
     }
 
+    /// A list, struct or map whose parts are cast.
+    fn cast_by_parts(
+        &mut self,
+        value: Expr,
+        from: &DataType,
+        to: &DataType,
+        or_null: bool,
+        span: Span,
+    ) -> Result<Expr> {
+        let parts = match (from, to) {
+            (DataType::List(from), DataType::List(to)) => {
+                let to = SqlType::Plain(to.data_type().clone());
+                // A list of unlike values gets its type only later.
+                let value = Expr::Cast(Cast::new(Box::new(value), DataType::List(from.clone())));
+                self.each_item(value, from, span, |binder, item| binder.cast_to(item, to, or_null, span))?
+            }
+            (DataType::Struct(_), DataType::Struct(fields)) => {
+                let mut parts = vec![];
+                for field in fields {
+                    let part = self.get_field(value.clone(), field.name(), span)?;
+                    let to = SqlType::Plain(field.data_type().clone());
+                    parts.extend([text(field.name()), self.cast_to(part, to, or_null, span)?]);
+                }
+                let cast = self.scalar_call("named_struct", parts, span)?;
+                null_of(value, to, cast).at(span)?
+            }
+            (DataType::Map(..), DataType::Map(entries, _)) => {
+                let DataType::Struct(entries) = entries.data_type() else { return Err(invalid(span, "no map")) };
+                let mut lists = vec![];
+                for (function, entry) in ["map_keys", "map_values"].into_iter().zip(entries) {
+                    let part = self.scalar_call(function, vec![value.clone()], span)?;
+                    lists.push(self.cast_to(
+                        part,
+                        SqlType::Plain(list_of(entry.data_type().clone())),
+                        or_null,
+                        span,
+                    )?);
+                }
+                let cast = self.scalar_call("map", lists, span)?;
+                null_of(value, to, cast).at(span)?
+            }
+            _ => value,
+        };
+        // The parts have their types; only the names of fields may be others.
+        Ok(Expr::Cast(Cast::new(Box::new(parts), to.clone())))
+    }
+
     /// A value as one of another type; NULL instead of an error with `or_null`.
     pub fn cast_to(&mut self, value: Expr, to: SqlType, or_null: bool, span: Span) -> Result<Expr> {
         let to = match to {
@@ -140,6 +188,11 @@ impl Binder<'_> {
         {
             return self.struct_as_map(value, &fields, entries, or_null, span);
         }
+        if let Ok(from) = value.get_type(&self.schema())
+            && needs_parts(&from, &to)
+        {
+            return self.cast_by_parts(value, &from, &to, or_null, span);
+        }
         let value = match is_text(&to) && self.world.settings.has_enums() {
             true => self.scalar_call("freestone_enum_text", vec![value], span)?,
             false => value,
@@ -165,6 +218,38 @@ impl Binder<'_> {
         };
         Ok(Expr::Cast(Cast::new(Box::new(value), to)))
     }
+}
+
+/// NULL of a type where a value is NULL, and otherwise another value.
+fn null_of(value: Expr, to: &DataType, otherwise: Expr) -> datafusion_common::Result<Expr> {
+    let null = Expr::Literal(ScalarValue::try_new_null(to)?, None);
+    datafusion_expr::when(Expr::IsNull(Box::new(value)), null).otherwise(otherwise)
+}
+
+/// Whether values of a nested type are cast part by part, because Arrow casts parts of these types by other rules than those of
+/// SQL: it cuts off fractions, knows no time zone of the session, and writes other texts.
+fn needs_parts(from: &DataType, to: &DataType) -> bool {
+    match (from, to) {
+        (from, to) if from == to || from.is_null() => false,
+        (DataType::List(from), DataType::List(to)) => needs_part(from.data_type(), to.data_type()),
+        (DataType::Struct(from), DataType::Struct(to)) => {
+            let is_same = from.len() == to.len() && from.iter().zip(to).all(|(from, to)| from.name() == to.name());
+            is_same && from.iter().zip(to).any(|(from, to)| needs_part(from.data_type(), to.data_type()))
+        }
+        (DataType::Map(from, _), DataType::Map(to, _)) => needs_parts(from.data_type(), to.data_type()),
+        _ => false,
+    }
+}
+
+/// The same for a part, which may be no nested value.
+fn needs_part(from: &DataType, to: &DataType) -> bool {
+    let is_time = |kind: &DataType| kind.is_temporal() || matches!(kind, DataType::Interval(_));
+    let is_fraction = |kind: &DataType| kind.is_floating() || kind.is_decimal();
+    if from.is_nested() || to.is_nested() {
+        return needs_parts(from, to);
+    }
+    let is_rounded = is_fraction(from) && (to.is_integer() || to.is_decimal());
+    from != to && !from.is_null() && (is_time(from) || is_time(to) || is_rounded || from.is_floating() && is_text(to))
 }
 
 /// Whether a type says how many digits a timestamp has. Then a text with more of them is rounded.

@@ -164,6 +164,24 @@ impl Binder<'_> {
         self.call_of("list_transform", vec![kept, field("value")], span)
     }
 
+    /// The list of what a rule makes of each item of a list.
+    pub fn each_item(
+        &mut self,
+        list: Expr,
+        item: &FieldRef,
+        span: Span,
+        rule: impl FnOnce(&mut Self, Expr) -> Result<Expr>,
+    ) -> Result<Expr> {
+        let Some(function) = self.world.functions.higher_order(TRANSFORM) else {
+            return Err(self.no_function(TRANSFORM, span));
+        };
+        let name = self.qualifiers.next("__item");
+        let variable = LambdaVariable::new(name.clone(), Some(item.clone().renamed(&name)));
+        let body = rule(self, Expr::LambdaVariable(variable))?;
+        let arguments = vec![list, Expr::Lambda(Lambda::new(vec![name], body))];
+        Ok(Expr::HigherOrderFunction(HigherOrderFunction::new(function, arguments)))
+    }
+
     fn call_of(&mut self, name: &str, arguments: Vec<tree::Expr>, span: Span) -> Result<Expr> {
         let call = tree_call(name, arguments, span);
         self.expression(&call)

@@ -110,7 +110,7 @@ fn in_subquery(expression: &mut Expr, schema: &DFSchema) -> Result<bool> {
 }
 
 /// Gives the values and lists of a function one type.
-fn in_list_function(expression: &mut Expr, schema: &DFSchema) -> bool {
+pub(crate) fn in_list_function(expression: &mut Expr, schema: &DFSchema) -> bool {
     let Expr::ScalarFunction(ScalarFunction { func, args }) = expression else { return false };
     let Some((_, form)) = LIST_FUNCTIONS.iter().find(|(name, _)| *name == func.name()) else { return false };
     let is_value = |at: usize| match form {

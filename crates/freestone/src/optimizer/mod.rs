@@ -39,7 +39,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use aggregate_calls::AggregateCalls;
 use attempts::Attempts;
 use decimal_float_coercion::DecimalFloatCoercion;
-pub(crate) use decimal_float_coercion::common_of_mixed;
+pub(crate) use decimal_float_coercion::{common_of_mixed, in_list_function};
 use dependencies::Dependencies;
 use expansion::Expansion;
 use filter_positions::FilterPositions;

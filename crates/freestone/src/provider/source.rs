@@ -12,7 +12,7 @@ use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::datasource::source::{DataSource, DataSourceExec, OpenArgs};
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::expressions::{Column, LambdaVariable};
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, Partitioning, PhysicalExpr, PhysicalSortExpr};
@@ -373,6 +373,8 @@ impl FreestoneSource {
         if !any || places.contains(&self.row_id_column()) {
             return Ok(None);
         }
+        let more = places.len().saturating_sub(self.projection.len());
+        let expressions = expressions.into_iter().map(|expression| behind(expression, more)).collect::<Result<_>>()?;
         let source = FreestoneSource { projection: places, schema: Arc::new(Schema::new(fields)), ..self.clone() };
         Ok(Some((source, expressions)))
     }
@@ -859,4 +861,18 @@ impl DataSource for FreestoneSource {
         }
         Ok(TreeNodeRecursion::Continue)
     }
+}
+/// An expression over rows with more columns than before. The parameters of lambdas are behind all columns.
+fn behind(expression: Arc<dyn PhysicalExpr>, more: usize) -> Result<Arc<dyn PhysicalExpr>> {
+    if more == 0 {
+        return Ok(expression);
+    }
+    let moved = expression.transform_up(|part| match part.downcast_ref::<LambdaVariable>() {
+        Some(variable) => {
+            let variable = LambdaVariable::new(variable.index() + more, variable.field().clone());
+            Ok(Transformed::yes(Arc::new(variable) as _))
+        }
+        None => Ok(Transformed::no(part)),
+    })?;
+    Ok(moved.data)
 }
