@@ -170,6 +170,9 @@ fn merged_column(left: &From, right: &From, name: &Name) -> Result<Merged> {
         let places = matching(from.star.iter().map(|entry| entry.name.as_str()), (&name.text, name.quoted));
         match places.as_slice() {
             [] => {
+                if let Some(column) = from.of_function(&name.text) {
+                    return Ok(column.clone());
+                }
                 let known = from.star.iter().map(|entry| entry.name.as_str());
                 Err(unknown(name.span, &format!("column on the {side} of the join:"), &name.text, known))
             }

@@ -73,7 +73,9 @@ pub use reading::{
     Named, Place, PlacedParameter, Reference, all_of, each_expression, each_reference, named_tables, placed_parameters,
 };
 pub use types::SqlType;
-pub use world::{Catalog, Definition, Functions, JSON, Macro, MacroBody, SUMMARIZED, Settings, TableArgument, World};
+pub use world::{
+    Catalog, Definition, Functions, JSON, Macro, MacroBody, PLACES, ROW_ID, SUMMARIZED, Settings, TableArgument, World,
+};
 
 /// Begins the suffix that makes the name of a column in a plan different from others. A number follows. It is no part of what
 /// users see.

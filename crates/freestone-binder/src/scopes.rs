@@ -3,9 +3,12 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
+use arrow_schema::DataType;
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{Column, DFSchema, DFSchemaRef};
-use datafusion_expr::Expr;
+use datafusion_expr::{Cast, Expr};
+
+use crate::world::{PLACES, ROW_ID};
 
 /// A column by its name in a query.
 #[derive(Debug, Clone)]
@@ -26,10 +29,10 @@ pub(crate) struct Relation {
     pub names: Vec<String>,
     /// Its columns with their names, those that a join has merged included.
     pub columns: Vec<(String, Column)>,
-    /// Whether it is a function of one column, which may be called like the relation.
-    pub is_function: bool,
-    /// Another name of that column.
-    pub other_name: Option<&'static str>,
+    /// Of a function of one column, which may be called like the relation, further names of that column.
+    pub function_names: &'static [&'static str],
+    /// The places of its rows, which statements read as `rowid`.
+    pub places: Option<Column>,
     /// Whether it is VALUES without names of columns, which are also called `col0`, `col1`, …, as in DuckDB.
     pub is_values: bool,
     /// The columns of its primary key.
@@ -162,7 +165,8 @@ impl Scope {
     fn function(&self, name: (&str, bool)) -> Found {
         let mut named = self.relations.iter().filter(|relation| {
             let own = matches!(relation.names.as_slice(), [only] if is_same(only, name));
-            relation.is_function && (own || relation.other_name.is_some_and(|other| is_same(other, name)))
+            let mut others = relation.function_names.iter();
+            !relation.function_names.is_empty() && (own || others.any(|other| is_same(other, name)))
         });
         match (named.next().and_then(|relation| relation.columns.first()), named.next()) {
             (Some((_, column)), None) => Found::Column(Expr::Column(column.clone()), 1),
@@ -170,9 +174,10 @@ impl Scope {
         }
     }
 
-    /// A column of VALUES by DuckDB's name.
+    /// A column of VALUES by DuckDB's name, or the places of a table's rows.
     fn values(&self, name: (&str, bool)) -> Found {
-        let found: Vec<Expr> = self.relations.iter().filter_map(|relation| relation.value(name)).collect();
+        let value = |relation: &Relation| relation.value(name).or_else(|| relation.place(name));
+        let found: Vec<Expr> = self.relations.iter().filter_map(value).collect();
         match found.as_slice() {
             [] => Found::Nothing,
             [only] => Found::Column(only.clone(), 1),
@@ -241,12 +246,19 @@ impl Relation {
     /// Whether its only column may be called so.
     fn is_named(&self, name: (&str, bool)) -> bool {
         let own = self.names.last().map(String::as_str);
-        own.into_iter().chain(self.other_name).any(|own| is_same(own, name))
+        own.into_iter().chain(self.function_names.iter().copied()).any(|own| is_same(own, name))
     }
 
     /// Whether two of its columns have the same values.
     fn is_copy(&self, at: usize, of: usize) -> bool {
         matches!((self.columns.get(at), self.columns.get(of)), (Some((_, one)), Some((_, other))) if one == other)
+    }
+
+    /// The places of its rows, if a name means them.
+    fn place(&self, name: (&str, bool)) -> Option<Expr> {
+        let of_target = || self.columns.iter().find(|(own, _)| own == PLACES).map(|(_, column)| column);
+        let place = self.places.as_ref().or_else(of_target).filter(|_| is_same(ROW_ID, name))?;
+        Some(Expr::Cast(Cast::new(Box::new(Expr::Column(place.clone())), DataType::Int64)))
     }
 
     /// The column of VALUES with the name `col0`, `col1`, ….
@@ -259,10 +271,13 @@ impl Relation {
     fn column(&self, name: (&str, bool)) -> Found {
         let places = matching(self.columns.iter().map(|(own, _)| own.as_str()), name);
         match places.as_slice() {
-            [] if self.is_function && self.is_named(name) => {
+            [] if !self.function_names.is_empty() && self.is_named(name) => {
                 self.columns.first().map_or(Found::Nothing, |(_, column)| Found::Column(column.clone().into(), 1))
             }
-            [] => self.value(name).map_or(Found::Nothing, |value| Found::Column(value, 1)),
+            [] => match self.value(name).or_else(|| self.place(name)) {
+                Some(value) => Found::Column(value, 1),
+                None => Found::Nothing,
+            },
             [only] => match self.columns.get(*only) {
                 Some((_, column)) => Found::Column(Expr::Column(column.clone()), 1),
                 None => Found::Nothing,

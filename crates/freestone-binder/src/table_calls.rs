@@ -62,13 +62,22 @@ impl Binder<'_> {
             }
             name => self.scan_of_call(name, &plain.arguments, None, ordinality, span)?,
         };
-        let is_one = is_series || plain.name == "unnest";
-        let mut from = self.relation(rows, alias, vec![plain.name], span)?;
+        let own = if ordinality { 2 } else { 1 };
+        let is_named = alias.is_some_and(|alias| !alias.columns.is_empty());
+        let names = match plain.name.as_str() {
+            "generate_series" => &["generate_series", "value"][..],
+            "range" => &["range", "value"],
+            "unnest" => &["unnest"],
+            _ => &[],
+        };
+        if names.is_empty() || is_named || rows.names.len() != own {
+            return self.relation(rows, alias, vec![plain.name], span);
+        }
+        // The alias of the function is the name of its column, too, as in PostgreSQL.
+        let alias = alias.map(|alias| TableAlias { columns: vec![alias.name.clone()], ..alias.clone() });
+        let mut from = self.relation(rows, alias.as_ref(), vec![plain.name], span)?;
         if let Some(relation) = from.relations.first_mut() {
-            let own = if ordinality { 2 } else { 1 };
-            let is_named = alias.is_some_and(|alias| !alias.columns.is_empty());
-            relation.is_function = is_one && !is_named && relation.columns.len() == own;
-            relation.other_name = (relation.is_function && is_series).then_some("value");
+            relation.function_names = names;
         }
         Ok(from)
     }

@@ -15,6 +15,7 @@ use crate::reading::Named;
 use crate::scopes::{Entry, Relation, Scope, is_default};
 use crate::select::Item;
 use crate::subqueries::subquery;
+use crate::world::PLACES;
 
 /// A part of FROM: its plan, and what its columns are called.
 #[derive(Debug, Clone)]
@@ -29,6 +30,16 @@ impl From {
     pub fn nothing() -> Result<From> {
         let plan = LogicalPlanBuilder::empty(true).build().at(Span::default())?;
         Ok(From { plan, relations: vec![], star: vec![] })
+    }
+
+    /// The column of a function in it by a name of the function, which has another one by its alias.
+    pub fn of_function(&self, name: &str) -> Option<&Entry> {
+        let is_named = |entry: &&Entry| {
+            let relation = entry.relation.and_then(|at| self.relations.get(at));
+            relation.is_some_and(|relation| relation.function_names.contains(&name))
+        };
+        let mut found = self.star.iter().filter(is_named);
+        found.next().filter(|_| found.next().is_none())
     }
 
     /// Its columns as a scope.
@@ -150,8 +161,15 @@ impl Binder<'_> {
         };
         let places: Vec<usize> =
             key.iter().filter_map(|column| rows.names.iter().position(|name| name == column)).collect();
+        let has_places = rows.names.last().is_some_and(|last| last == PLACES)
+            && Named::of(table).is_some_and(|named| self.world.catalog.has_places(&named));
         let mut from = self.relation(rows, alias, own, span)?;
         if let Some(relation) = from.relations.first_mut() {
+            if has_places {
+                // No star and no join by equal names means it.
+                relation.places = relation.columns.pop().map(|(_, column)| column);
+                from.star.pop();
+            }
             let column = |at: &usize| relation.columns.get(*at).map(|(_, column)| column.clone());
             relation.key = places.iter().filter_map(column).collect();
         }

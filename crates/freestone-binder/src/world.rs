@@ -44,6 +44,11 @@ pub trait Catalog {
         vec![]
     }
 
+    /// Whether the last column of a table, [`PLACES`], is the places of its rows, which a statement reads as [`ROW_ID`].
+    fn has_places(&self, _named: &Named) -> bool {
+        false
+    }
+
     /// DESCRIBE of a table with declared keys. `None` for what only has columns: a view, a file, or nothing of the name.
     ///
     /// # Errors
@@ -103,6 +108,11 @@ pub trait Catalog {
     /// There are no such tables.
     fn work_table(&self, name: &str, schema: SchemaRef) -> Result<Arc<dyn TableSource>>;
 }
+
+/// The name by which statements read the places of rows in a table, where it has no such column.
+pub const ROW_ID: &str = "rowid";
+/// The column of these places.
+pub const PLACES: &str = "__row_id";
 
 /// A macro.
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
 //! Names that users do not see: of columns, and of the schemas of temporary tables.
 
 /// The column of the rows' places in the table that a statement changes.
-pub const ROW_ID_COLUMN: &str = "__row_id";
+pub const ROW_ID_COLUMN: &str = freestone_binder::PLACES;
 
 /// Begins the names of the columns of new values in the query of a statement that writes.
 pub(crate) const NEW_VALUE: &str = "new ";

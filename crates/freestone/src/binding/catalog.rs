@@ -17,11 +17,12 @@ use freestone_sql::tree::{self, ExprKind, Literal, ObjectName, OptionItem, State
 use freestone_store::ObjectKind as Kind;
 use parking_lot::Mutex;
 
-use crate::catalog::{Planner, Scope};
+use crate::catalog::{Planner, Scope, TARGET};
 use crate::definitions;
 use crate::error::Error;
-use crate::internal_names::{PG_TEMP, is_hidden, shown};
+use crate::internal_names::{PG_TEMP, ROW_ID_COLUMN, is_hidden, shown};
 use crate::planning;
+use crate::provider::FreestoneTable;
 use crate::provider::files::naming;
 use crate::provider::metadata;
 use crate::provider::versions::AT;
@@ -46,12 +47,20 @@ pub(super) struct Tables {
     scope: Scope,
     temp: TempSchema,
     sees_files: bool,
+    /// Whether the statement reads `rowid`, so that tables have the places of their rows as a further column.
+    reads_places: bool,
 }
 
 impl Tables {
-    /// Looks the tables up.
-    pub async fn new(planner: &Planner, state: &SessionState, scope: &Scope, named: Vec<Named>) -> Tables {
-        let mut tables = Tables::none(planner, scope);
+    /// Looks up the tables of a query of this text.
+    pub async fn new(
+        planner: &Planner,
+        state: &SessionState,
+        scope: &Scope,
+        (named, text): (Vec<Named>, &str),
+    ) -> Tables {
+        let reads_places = text.as_bytes().windows(5).any(|part| part.eq_ignore_ascii_case(b"rowid"));
+        let mut tables = Tables { reads_places, ..Tables::none(planner, scope) };
         tables.look_up(planner, state, named).await;
         tables
     }
@@ -64,13 +73,18 @@ impl Tables {
             scope: scope.clone(),
             temp: planner.temp().clone(),
             sees_files: planner.access().files,
+            reads_places: false,
         }
     }
 
     async fn look_up(&mut self, planner: &Planner, state: &SessionState, named: Vec<Named>) {
         for named in named {
-            let provider = provider(planner, state, &self.scope, &named).await;
-            let source = provider.map(|provider| provider.map(provider_as_source)).map_err(Error::from);
+            let found = provider(planner, state, &self.scope, &named).await;
+            let with_places = |provider: Arc<dyn TableProvider>| match self.reads_places {
+                true => with_places(provider),
+                false => provider,
+            };
+            let source = found.map(|found| found.map(with_places).map(provider_as_source)).map_err(Error::from);
             self.found.push((named, source));
         }
     }
@@ -107,6 +121,13 @@ impl Catalog for Tables {
                 plan_err!("the table {} is not looked up yet", named.text())
             }
         }
+    }
+
+    fn has_places(&self, named: &Named) -> bool {
+        // The target of a statement that writes always has them, as a column of its queries.
+        let is_target =
+            matches!(named, Named::Table(name) if name.parts.iter().any(|part| part.text.starts_with(TARGET)));
+        self.reads_places && !is_target
     }
 
     fn primary_key(&self, named: &Named) -> Vec<String> {
@@ -184,6 +205,17 @@ impl Catalog for Tables {
 
     fn work_table(&self, name: &str, schema: SchemaRef) -> Result<Arc<dyn TableSource>> {
         Ok(provider_as_source(Arc::new(WorkingTable::new(name, schema))))
+    }
+}
+
+/// A table with the places of its rows, if it is one of the database without a column of that name.
+fn with_places(provider: Arc<dyn TableProvider>) -> Arc<dyn TableProvider> {
+    let is_named = |name: &str| provider.schema().fields().iter().any(|field| field.name().eq_ignore_ascii_case(name));
+    match provider.downcast_ref::<FreestoneTable>() {
+        Some(table) if !is_named(freestone_binder::ROW_ID) && !is_named(ROW_ID_COLUMN) => {
+            Arc::new(table.clone().with_row_ids())
+        }
+        _ => provider,
     }
 }
 

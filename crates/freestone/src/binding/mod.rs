@@ -78,7 +78,7 @@ async fn bound(
     (query, text): (&tree::Query, &str),
     options: &Options,
 ) -> Result<Bound> {
-    let mut catalog = catalog::Tables::new(planner, state, scope, named_tables(query)).await;
+    let mut catalog = catalog::Tables::new(planner, state, scope, (named_tables(query), text)).await;
     let mut answers = Answers::default();
     loop {
         planning::check()?;

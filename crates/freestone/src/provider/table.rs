@@ -24,7 +24,7 @@ pub(crate) fn is_stored(scan: &TableScan) -> bool {
 }
 
 /// A native table in one snapshot.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct FreestoneTable {
     snapshot: Arc<Snapshot>,
     table: Arc<Table>,
