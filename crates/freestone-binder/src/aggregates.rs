@@ -101,7 +101,10 @@ impl Binder<'_> {
             },
             _ => match self.copies(key, None)? {
                 Some(copies) => copies.into_iter().map(|copy| copy.value).collect(),
-                None => vec![self.expression(key)?],
+                None => {
+                    let value = self.expression(key)?;
+                    vec![self.collated(key, value)?]
+                }
             },
         };
         for value in &values {

@@ -17,6 +17,7 @@ use crate::definitions::Clauses;
 use crate::error::{At, BindError, Result, invalid, unknown};
 use crate::scopes::is_default;
 use crate::select::Item;
+use crate::types::{SqlType, list_of};
 
 /// The schemas of functions that every database has.
 const SYSTEM_SCHEMAS: [&str; 3] = ["system", "pg_catalog", "information_schema"];
@@ -95,7 +96,11 @@ impl Binder<'_> {
             if plain.name == "concat" && self.are_lists(&values) {
                 return self.scalar_call("list_concat", values, span);
             }
-            let values = if plain.name == "coalesce" { self.with_typed_nulls(values) } else { values };
+            let values = match plain.name.as_str() {
+                "coalesce" => self.with_typed_nulls(values),
+                "format" | "printf" | "array_to_string" => self.as_shown(values, span)?,
+                _ => values,
+            };
             return Ok(self.of_scalar(function, values));
         }
         if functions.higher_order(&plain.name).is_some() {
@@ -123,6 +128,20 @@ impl Binder<'_> {
             _ => value,
         };
         values.into_iter().zip(&types).map(with_type).collect()
+    }
+
+    /// Values that become texts, times and dates among them, as a cast shows them. A list has such items.
+    fn as_shown(&mut self, values: Vec<Expr>, span: Span) -> Result<Vec<Expr>> {
+        let is_time = |kind: &DataType| kind.is_temporal();
+        let schema = self.schema();
+        let shown = values.into_iter().map(|value| match value.get_type(&schema) {
+            Ok(kind) if is_time(&kind) => self.cast_to(value, SqlType::Plain(DataType::Utf8View), false, span),
+            Ok(DataType::List(item) | DataType::FixedSizeList(item, _)) if is_time(item.data_type()) => {
+                self.cast_to(value, SqlType::Plain(list_of(DataType::Utf8View)), false, span)
+            }
+            _ => Ok(value),
+        });
+        shown.collect()
     }
 
     /// Whether all values but NULL are lists, and one is.

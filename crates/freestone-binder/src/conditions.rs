@@ -3,7 +3,7 @@
 use arrow_schema::DataType;
 use datafusion_common::ScalarValue;
 use datafusion_expr::expr::InList;
-use datafusion_expr::{Between, Case, Cast, Expr, ExprSchemable, Like};
+use datafusion_expr::{Between, Case, Cast, Expr, ExprSchemable, Like, LogicalPlan};
 use freestone_sql::Span;
 use freestone_sql::tree::{self, BinaryOperator, ExprKind, InSet, IsTest, LikeOperator, ObjectName, Quantity};
 
@@ -11,6 +11,7 @@ use crate::binder::Binder;
 use crate::error::{At, Result, invalid};
 use crate::expressions::text;
 use crate::patterns;
+use crate::plans;
 use crate::scopes::Scope;
 use crate::types::{SqlType, is_quoted, is_text};
 
@@ -169,10 +170,15 @@ impl Binder<'_> {
 
     /// `CASE … END`.
     pub fn case(&mut self, case: &tree::Case) -> Result<Expr> {
-        let operand = case.operand.as_ref().map(|operand| self.expression(operand)).transpose()?;
+        let written: Vec<&tree::Expr> = case.operand.iter().chain(case.branches.iter().map(|(when, _)| when)).collect();
+        let mut compared = written.iter().map(|one| self.expression(one)).collect::<Result<Vec<_>>>()?;
+        if case.operand.is_some() {
+            self.collate_operands(&written, &mut compared)?;
+        }
+        let mut compared = compared.into_iter();
+        let operand = case.operand.as_ref().and_then(|_| compared.next());
         let mut branches = vec![];
-        for (condition, result) in &case.branches {
-            let condition = self.expression(condition)?;
+        for (condition, (_, result)) in compared.zip(&case.branches) {
             branches.push((Box::new(condition), Box::new(self.expression(result)?)));
         }
         let otherwise = case.otherwise.as_ref().map(|result| self.expression(result)).transpose()?;
@@ -232,6 +238,23 @@ impl Binder<'_> {
         self.collate_operands(&[written], &mut values)?;
         let [value] = values;
         Ok(value)
+    }
+
+    /// A value and the only column of a query with which it is compared, by the collation of the value.
+    pub fn collate_query(
+        &mut self,
+        written: &tree::Expr,
+        value: Expr,
+        plan: LogicalPlan,
+        span: Span,
+    ) -> Result<(Expr, LogicalPlan)> {
+        let ExprKind::Collate { .. } = written.kind else { return Ok((value, plan)) };
+        let mut both = plans::columns(plan.schema());
+        both.truncate(1);
+        both.push(value);
+        self.collate_operands(&[written], &mut both)?;
+        let value = both.pop().unwrap_or_default();
+        Ok((value, plans::project(plan, both).at(span)?))
     }
 
     /// The operand of COLLATE. Around it, the text may be compared; the collation is applied there.

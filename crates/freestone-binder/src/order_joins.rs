@@ -2,7 +2,8 @@
 //!
 //! `a ASOF JOIN b ON a.k = b.k AND a.t >= b.t` joins each row of `a` with the last row of `b` that is not after it. LEAD
 //! gives for each row of `b` the next `t` with the same `k`, and the condition says that `a.t` is before this next value.
-//! Further conditions on `b` alone choose the rows among which the last one is found; others are tested with that row.
+//! Further conditions on `b` alone choose the rows among which the last one is found. With conditions on both, which
+//! rows these are depends on the row of `a`: then all pairs that match are numbered for each row of `a`, from the last.
 //! POSITIONAL JOIN numbers the rows of both sides and is a FULL JOIN by these numbers.
 
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -14,6 +15,7 @@ use freestone_sql::tree::{Join, JoinCondition, JoinKind, SortOrder};
 use crate::binder::Binder;
 use crate::chains::{conjunction, plain};
 use crate::error::{At, Result, invalid};
+use crate::expressions::integer;
 use crate::joins::{Merged, joined_scope};
 use crate::plans;
 use crate::tables::From;
@@ -91,12 +93,10 @@ impl Binder<'_> {
             _ => return Err(no_inequality(span)),
         };
         if is_existence {
-            if condition.rest.iter().any(|one| sides(one, &left) == [true, true]) {
-                return Err(invalid(span, "an ASOF SEMI or ANTI JOIN has no other conditions on both tables"));
-            }
             // Where there is a nearest row, there is one.
             return self.joined(left, right, join.kind, Some(condition.whole()), merged, span);
         }
+        let depends = condition.rest.iter().any(|one| sides(one, &left) == [true, true]);
         let mut right = right;
         if let Some(chosen) = conjunction(std::mem::take(&mut condition.of_right)) {
             if matches!(join.kind, JoinKind::Right | JoinKind::Full) {
@@ -104,6 +104,9 @@ impl Binder<'_> {
                     .with_hint("put them in a subquery"));
             }
             right.plan = plans::filter(right.plan, chosen).at(span)?;
+        }
+        if depends {
+            return self.nearest_of_pairs(left, right, join, condition, merged);
         }
         let descending = matches!(condition.operator, Operator::Lt | Operator::LtEq);
         let order = SortOrder { descending: Some(descending), nulls_first: Some(false) };
@@ -114,6 +117,31 @@ impl Binder<'_> {
         })?;
         let (right, next) = self.with_column(right, lead, span)?;
         self.joined(left, right, join.kind, Some(matching(condition, next)), merged, span)
+    }
+
+    /// The first pair of each row of the left side, in the order of the right side's inequality.
+    fn nearest_of_pairs(
+        &mut self,
+        left: From,
+        right: From,
+        join: &Join,
+        condition: Condition,
+        merged: Vec<Merged>,
+    ) -> Result<From> {
+        let span = join.span;
+        if !matches!(join.kind, JoinKind::Inner | JoinKind::Left) {
+            return Err(invalid(span, "an ASOF RIGHT or FULL JOIN has no other conditions on both tables"));
+        }
+        let descending = matches!(condition.operator, Operator::Gt | Operator::GtEq);
+        let order = SortOrder { descending: Some(descending), nulls_first: Some(false) };
+        let order = self.sort(condition.right.clone(), order);
+        let (left, row) = self.numbered_rows(left, span)?;
+        let pairs = self.joined(left, right, join.kind, Some(condition.whole()), merged, span)?;
+        let (number, _) =
+            self.within(pairs.scope(), |binder| binder.over("row_number", vec![], vec![row], vec![order], span))?;
+        let (mut pairs, number) = self.with_column(pairs, number, span)?;
+        pairs.plan = plans::filter(pairs.plan, plain(Operator::Eq, number, integer(1))).at(span)?;
+        Ok(pairs)
     }
 }
 

@@ -3,7 +3,7 @@
 use arrow_schema::DataType;
 use datafusion_common::ScalarValue;
 use datafusion_expr::expr::Unnest;
-use datafusion_expr::{Cast, Expr, ExprSchemable};
+use datafusion_expr::{Cast, Expr, ExprSchemable, GetFieldAccess};
 use freestone_sql::Span;
 use freestone_sql::tree::{self, Argument, ExprKind, Literal, SpecialCall, TrimSide};
 
@@ -64,8 +64,9 @@ impl Binder<'_> {
         if plain.call.over.is_some() {
             return Ok(None);
         }
-        if let Some(fields) = self.fields_by_names(plain)? {
-            return Ok(Some(fields));
+        let fields = self.fields_by_names(plain)?;
+        if let Some(value) = fields.map_or_else(|| self.zipped(plain), |fields| Ok(Some(fields)))? {
+            return Ok(Some(value));
         }
         let span = plain.span;
         let value = match (plain.name.as_str(), plain.arguments.as_slice()) {
@@ -118,6 +119,36 @@ impl Binder<'_> {
             _ => return Ok(None),
         };
         Ok(Some(value))
+    }
+
+    /// `list_zip(a, b, true)`: the lists end with the shortest. With `false` the shorter ones are filled with NULL. `None` for other calls.
+    fn zipped(&mut self, plain: &Plain) -> Result<Option<Expr>> {
+        let ("list_zip" | "array_zip" | "arrays_zip", [lists @ .., last]) =
+            (plain.name.as_str(), plain.arguments.as_slice())
+        else {
+            return Ok(None);
+        };
+        let ExprKind::Literal(Literal::Boolean(is_cut)) = last.value.kind else { return Ok(None) };
+        let span = plain.span;
+        let mut lists = lists.iter().map(|list| self.expression(&list.value)).collect::<Result<Vec<_>>>()?;
+        if is_cut {
+            let mut lengths = vec![];
+            for list in &lists {
+                let length = self.scalar_call("array_length", vec![list.clone()], span)?;
+                let length = Expr::Cast(Cast::new(Box::new(length), DataType::Int64));
+                lengths.push(self.scalar_call("coalesce", vec![length, integer(0)], span)?);
+            }
+            let shortest = self.scalar_call("least", lengths, span)?;
+            let functions = self.world.functions;
+            let schema = self.schema();
+            let first = |list: Expr| {
+                let (start, stop) = (Box::new(integer(1)), Box::new(shortest.clone()));
+                let access = GetFieldAccess::ListRange { start, stop, stride: Box::new(integer(1)) };
+                functions.access(list, access, &schema).at(span)
+            };
+            lists = lists.into_iter().map(first).collect::<Result<_>>()?;
+        }
+        self.scalar_call("arrays_zip", lists, span).map(Some)
     }
 
     /// `date_part(['year', 'month'], time)` and `regexp_extract(text, pattern, ['a', 'b'])`: structs with the fields of a list.

@@ -39,7 +39,8 @@ impl Binder<'_> {
             _ => (self.expression(operand)?, self.query(query)?),
         };
         one_column(&rows, span)?;
-        let (expr, subquery) = (Box::new(value), subquery(rows.plan));
+        let (value, plan) = self.collate_query(operand, value, rows.plan, span)?;
+        let (expr, subquery) = (Box::new(value), subquery(plan));
         Ok(Expr::InSubquery(InSubquery { expr, subquery, negated }))
     }
 
@@ -73,7 +74,8 @@ impl Binder<'_> {
                 one_column(&rows, span)?;
                 let quantifier = if all { SetQuantifier::All } else { SetQuantifier::Any };
                 let op = comparison(operator, span)?;
-                let (expr, subquery) = (Box::new(value), subquery(rows.plan));
+                let (value, plan) = self.collate_query(operand, value, rows.plan, span)?;
+                let (expr, subquery) = (Box::new(value), subquery(plan));
                 Ok(Expr::SetComparison(SetComparison { expr, subquery, op, quantifier }))
             }
             Quantity::List(list) => self.with_list(operand, operator, all, list, span),
@@ -92,8 +94,16 @@ impl Binder<'_> {
         if let (ExprKind::List(items), BinaryOperator::Eq, false) = (&list.kind, operator, all)
             && !items.is_empty()
         {
-            let items = self.expressions(items)?;
-            return Ok(Expr::InList(InList::new(Box::new(value), items, false)));
+            let mut all = vec![value];
+            all.extend(self.expressions(items)?);
+            let written: Vec<&tree::Expr> = std::iter::once(operand).chain(items).collect();
+            self.collate_operands(&written, &mut all)?;
+            let items = all.split_off(1);
+            return Ok(Expr::InList(InList::new(Box::new(all.remove(0)), items, false)));
+        }
+        if let ExprKind::Collate { .. } = operand.kind {
+            let error = invalid(operand.span, "COLLATE is not available before ANY and ALL of a list");
+            return Err(error.with_hint("compare with the values of a subquery: = ANY (SELECT unnest(list))"));
         }
         let is_parameter = matches!(list.kind, ExprKind::Parameter(_));
         let list = match list.kind {

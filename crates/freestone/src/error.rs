@@ -278,12 +278,14 @@ fn shortage(message: &str) -> &str {
 }
 
 /// Parts of internal errors of DataFusion that are what a user has written, and no defect: functions and operators that do
-/// not take such types.
-const OF_USERS: [&str; 4] = [
+/// not take such types, or lists not such lengths and steps.
+const OF_USERS: [&str; 6] = [
     "failed to match any signature",
     "Failed to coerce types",
     "Cannot run range queries on datatype",
     "could not cast array of type",
+    "failed to convert size to usize",
+    "got invalid stride",
 ];
 
 fn translate_external(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Error {

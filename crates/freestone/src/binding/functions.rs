@@ -29,6 +29,7 @@ use crate::catalog::Scope;
 use crate::error::ErrorKind;
 use crate::json_text::conversion as json_conversion;
 use crate::normal_texts::NormalText;
+use crate::optimizer::in_list_function;
 use crate::planning::analyzed_schema;
 use crate::provider::files::{FILE_FUNCTIONS, SNIFF};
 use crate::provider::metadata;
@@ -282,6 +283,17 @@ impl Functions for Registry<'_> {
     }
 
     fn access(&self, value: Expr, access: GetFieldAccess, schema: &DFSchema) -> Result<Expr> {
+        let part = match &access {
+            GetFieldAccess::ListIndex { key } => Some(key.as_ref().clone()),
+            GetFieldAccess::NamedStructField { name } => Some(lit(name.clone())),
+            GetFieldAccess::ListRange { .. } => None,
+        };
+        if let Some(part) = part
+            && is_json_value(&value, schema)
+            && let Some(function) = self.scalar("json_extract")
+        {
+            return Ok(function.call(vec![value, part]));
+        }
         let raw = RawFieldAccessExpr { field_access: access, expr: value };
         match self.ask_planners(raw, |planner, raw| planner.plan_field_access(raw, schema))? {
             PlannerResult::Planned(planned) => Ok(planned),
@@ -291,7 +303,11 @@ impl Functions for Registry<'_> {
 
     fn list(&self, items: Vec<Expr>, schema: &DFSchema) -> Result<Expr> {
         match self.ask_planners(items, |planner, items| planner.plan_array_literal(items, schema))? {
-            PlannerResult::Planned(planned) => Ok(planned),
+            PlannerResult::Planned(mut planned) => {
+                // Lambdas over the list, and casts of its items, ask for its type.
+                in_list_function(&mut planned, schema);
+                Ok(planned)
+            }
             PlannerResult::Original(_) => not_impl_err!("a list of these values"),
         }
     }
@@ -425,4 +441,15 @@ fn planned(operator: BinaryOperator) -> Option<Operator> {
         | BinaryOperator::Overlaps
         | BinaryOperator::Power => return None,
     })
+}
+
+/// Whether a value is known to be JSON: of a column that was declared so, or of a function that makes it.
+fn is_json_value(value: &Expr, schema: &DFSchema) -> bool {
+    match value {
+        Expr::Alias(alias) => is_json_value(&alias.expr, schema),
+        Expr::ScalarFunction(call) if scalars::makes_json(call.name()) => {
+            value.get_type(schema).is_ok_and(|kind| kind.is_string())
+        }
+        value => value.to_field(schema).is_ok_and(|(_, field)| text_types::is_json(&field)),
+    }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int8Array, StringArray};
 use datafusion::arrow::compute::{cast, min};
-use datafusion::arrow::datatypes::{DataType, Decimal128Type, Float64Type};
+use datafusion::arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Float64Type, i256};
 use datafusion::common::internal_err;
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
@@ -172,6 +172,11 @@ impl ScalarUDFImpl for Sign {
             let numbers = match array.data_type() {
                 data_type if data_type.is_integer() => cast(array, &DataType::Decimal128(20, 0))?,
                 DataType::Decimal128(..) => array.clone(),
+                DataType::Decimal256(..) => {
+                    let sign = |value: i256| value.signum().as_i128() as i8;
+                    let signs: Int8Array = array.as_primitive::<Decimal256Type>().unary(sign);
+                    return Ok(Arc::new(signs) as ArrayRef);
+                }
                 _ => {
                     let values = cast(array, &DataType::Float64)?;
                     let sign = |v: f64| if v.is_nan() || v == 0.0 { v + 0.0 } else { v.signum() };

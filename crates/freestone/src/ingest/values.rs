@@ -317,14 +317,17 @@ fn named_offset(zone: &[u8], local_seconds: i64) -> Option<i32> {
     i32::try_from(Zone::parse(name)?.offset_of_local(local_seconds)?).ok()
 }
 
-/// Parses `\xHEX` to the bytes that it represents; other text to its own bytes. A text that begins with `\x` and is not of
+/// Parses `\xHEX` to the bytes that it represents; text without such bytes to its own. A text with `\xHH` that is not of
 /// hexadecimal digits alone is read as by DuckDB: each `\xHH` is a byte, and each other ASCII character its own.
 pub(crate) fn binary(bytes: &[u8], into: &mut Vec<u8>) -> Parsed<()> {
     into.clear();
-    let Some(digits) = bytes.strip_prefix(b"\\x") else {
+    let is_byte =
+        |four: &[u8]| matches!(four, [b'\\', b'x', high, low] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit());
+    if !bytes.starts_with(b"\\x") && !bytes.windows(4).any(is_byte) {
         into.extend_from_slice(bytes);
         return Ok(());
-    };
+    }
+    let digits = bytes.strip_prefix(b"\\x").unwrap_or(b"\\");
     let (pairs, rest) = digits.as_chunks::<2>();
     let hex = |pair: &[u8; 2]| Some(hex_digit(pair[0])? << 4 | hex_digit(pair[1])?);
     if digits.iter().all(u8::is_ascii_hexdigit) {

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::compute::SortOptions;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, plan_err};
@@ -21,10 +22,11 @@ use datafusion::logical_expr::{
     AggregateUDF, Expr, ExprSchemable, LogicalPlan, SortExpr, WindowFrame, WindowFrameBound, WindowFunctionDefinition,
 };
 use datafusion::optimizer::AnalyzerRule;
+use datafusion::scalar::ScalarValue;
 
 use super::group_keys::wrap;
 use crate::aggregates::{Filtered, Ordered, in_descending_order, is_collected, is_hosted, settled};
-use crate::windows::{filled_in_order, nothing, own_order};
+use crate::windows::{checked_place, filled_in_order, nothing, own_order};
 
 /// Aggregates whose result depends on the order of their rows.
 const ORDER_MATTERS: [&str; 7] =
@@ -63,6 +65,7 @@ fn in_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 fn aggregate(mut call: AggregateFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let mut changed = false;
+    check_place(call.func.name(), &call.params.args)?;
     let types = call.params.args.iter().map(|e| e.get_type(schema)).collect::<Result<Vec<_>>>()?;
     if let Some(sum) = settled(call.func.inner().as_ref(), &types)? {
         call.func = Arc::new(AggregateUDF::new_from_shared_impl(sum));
@@ -102,6 +105,15 @@ fn aggregate(mut call: AggregateFunction, schema: &DFSchema) -> Result<Transform
         call = ordered(call, order)?;
     }
     Ok(Transformed::yes(Expr::AggregateFunction(call)))
+}
+
+/// Refuses `nth_value` of a place that no row has.
+fn check_place(function: &str, args: &[Expr]) -> Result<()> {
+    let Some(Expr::Literal(place, _)) = args.get(1).filter(|_| function == "nth_value") else { return Ok(()) };
+    match place.cast_to(&DataType::Int64) {
+        Ok(ScalarValue::Int64(Some(place))) => checked_place(place),
+        _ => Ok(()),
+    }
 }
 
 /// The call with its sort keys as further arguments.
@@ -149,6 +161,7 @@ fn in_own_order(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
     order.iter_mut().for_each(|key| {
         wrap(&mut key.expr, schema);
     });
+    check_place(call.fun.name(), &call.params.args)?;
     let plain = match &call.fun {
         WindowFunctionDefinition::AggregateUDF(plain) => plain.clone(),
         WindowFunctionDefinition::WindowUDF(function) => match function.name() {

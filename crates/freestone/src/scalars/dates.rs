@@ -222,7 +222,13 @@ fn differences(call: &Call, difference: fn(Part, i64, i64) -> Option<i64>) -> Re
 
 /// A part by its name, by which differences are counted.
 fn counted_part(name: &str) -> Result<Part> {
-    match Part::named(name).filter(|part| *part < Part::Epoch) {
+    // Two that are no lengths, but begin with days and weeks.
+    let counted = match name.to_ascii_lowercase().as_str() {
+        "julian" => Some(Part::Day),
+        "yearweek" => Some(Part::Week),
+        _ => Part::named(name).filter(|part| *part < Part::Epoch),
+    };
+    match counted {
         Some(part) => Ok(part),
         None => invalid(format!("{name} is no part of a time by which differences are counted")),
     }

@@ -63,6 +63,13 @@ pub(super) fn all() -> Vec<Scalar> {
     ]
 }
 
+/// Whether the results of a function are JSON, and no other texts.
+pub(crate) fn makes_json(function: &str) -> bool {
+    const MAKING: [&str; 7] =
+        [AS_JSON, AS_JSON_OR_NULL, "json", "json_extract", "to_json", "json_array", "json_object"];
+    MAKING.contains(&function)
+}
+
 /// `json_extract(json, path)`.
 pub(super) fn extract() -> Scalar {
     Scalar::typed(&["json_extract"], PATHS, extracted, |call| at_paths(call, |node| Some(node.text())))

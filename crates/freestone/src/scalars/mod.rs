@@ -50,6 +50,7 @@ use datafusion::logical_expr::{Expr, HigherOrderUDF, ScalarUDF};
 use crate::hosted;
 
 pub(crate) use hints::missing;
+pub(crate) use json::makes_json;
 pub(crate) use planner::{planner, unnamed as unnamed_operator};
 
 /// Registers these functions in a session that has its aggregates.

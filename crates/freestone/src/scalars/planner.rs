@@ -26,6 +26,10 @@ static CUT: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(text
 #[derive(Debug)]
 pub(super) struct Operators;
 
+fn is_null(value: &Expr, schema: &DFSchema) -> bool {
+    value.get_type(schema).is_ok_and(|kind| kind.is_null())
+}
+
 /// An operator that DataFusion has no name for.
 pub(crate) fn unnamed(operator: BinaryOperator, left: &Expr, right: &Expr) -> Option<Expr> {
     let operands = || vec![left.clone(), right.clone()];
@@ -48,6 +52,13 @@ impl ExprPlanner for Operators {
             Operator::ArrowAt if is_list(&right, schema) => LIST_HAS_ALL.call(vec![right, left]),
             // Lists are joined, as by ||.
             Operator::Plus if is_list(&left, schema) && is_list(&right, schema) => LIST_CONCAT.call(vec![left, right]),
+            // NULL is no list here, as in PostgreSQL, and no item.
+            Operator::StringConcat
+                if is_list(&left, schema) && is_null(&right, schema)
+                    || is_null(&left, schema) && is_list(&right, schema) =>
+            {
+                LIST_CONCAT.call(vec![left, right])
+            }
             op => return Ok(PlannerResult::Original(RawBinaryExpr { op, left, right })),
         }))
     }

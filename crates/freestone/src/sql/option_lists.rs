@@ -1,6 +1,6 @@
 //! Options in parentheses as names and texts.
 
-use freestone_sql::tree::{Expr, ExprKind, Literal, OptionItem, UnaryOperator};
+use freestone_sql::tree::{Argument, Expr, ExprKind, Literal, OptionItem, UnaryOperator};
 
 use super::command::OptionList;
 
@@ -27,6 +27,19 @@ pub(crate) fn text_of(value: &Expr) -> String {
         ExprKind::Literal(Literal::Text(text)) => text.clone(),
         ExprKind::Literal(Literal::Boolean(value)) => value.to_string(),
         ExprKind::Column(name) => name.parts.iter().map(|part| part.text.as_str()).collect::<Vec<_>>().join("."),
-        _ => value.to_string(),
+        _ => packed(value).unwrap_or_else(|| value.to_string()),
     }
+}
+
+/// `struct_pack(a := 1)` as `{'a': 1}`.
+fn packed(value: &Expr) -> Option<String> {
+    let ExprKind::Call(call) = &value.kind else { return None };
+    if !matches!(call.name.parts.as_slice(), [only] if only.text == "struct_pack") {
+        return None;
+    }
+    let field = |argument: &Argument| {
+        let name = argument.name.as_ref()?.text.replace('\'', "''");
+        Some(format!("'{name}': {}", argument.value))
+    };
+    Some(format!("{{{}}}", call.arguments.iter().map(field).collect::<Option<Vec<_>>>()?.join(", ")))
 }

@@ -36,6 +36,7 @@ pub(crate) use exclusion::Exclusion;
 pub(crate) use fill::in_order_of as filled_in_order;
 use frame_functions::{Framed, Function, is_moving};
 pub(crate) use frames::nothing;
+pub(crate) use nth::checked_place;
 pub(crate) use ordered::{function as ordered_by, keys as own_order};
 
 /// The functions, which replace those with the same names.

@@ -112,9 +112,8 @@ impl PartitionEvaluator for Evaluator {
                 None => return ScalarValue::try_from(column.data_type()),
             },
         };
-        if self.kind == Kind::Nth && place == 0 {
-            let error = Error::new(ErrorKind::Invalid, "the place of nth_value is 0; places are counted from 1");
-            return Err(error.into());
+        if self.kind == Kind::Nth {
+            checked_place(place)?;
         }
         let row = match &self.valid {
             None => nth(frame.len(), place).map(|at| frame.start + at),
@@ -133,6 +132,15 @@ impl PartitionEvaluator for Evaluator {
     fn uses_window_frame(&self) -> bool {
         true
     }
+}
+
+/// Refuses a place of `nth_value` that no row has.
+pub(crate) fn checked_place(place: i64) -> Result<()> {
+    if place > 0 {
+        return Ok(());
+    }
+    let message = format!("the place of nth_value is {place}; places are counted from 1");
+    Err(Error::new(ErrorKind::Invalid, message).into())
 }
 
 fn place_at(places: &ArrayRef, row: usize) -> Option<i64> {

@@ -301,6 +301,10 @@ async fn declared_columns_say_what_is_a_record() {
     place.check(&rows("header=false, ignore_errors=true, null_padding=true"), &["1|2|~", "1|2|3"]).await;
     place.check_error(&rows("header=false, null_padding=true"), "line 2 has 4 fields, expected 3").await;
     place.check_error(&rows("header=false"), "COLUMNS has 3").await;
+    let packed = "struct_pack(a := 'INT', \"b'\" := 'VARCHAR', c := 'INT')";
+    let query =
+        format!("SELECT a, \"b'\" FROM read_csv('@/r.csv', columns={packed}, header=false, ignore_errors=true)");
+    place.check(&query, &["1|2"]).await;
 }
 
 #[tokio::test]
