@@ -101,7 +101,8 @@ impl Binder<'_> {
             let items = all.split_off(1);
             return Ok(Expr::InList(InList::new(Box::new(all.remove(0)), items, false)));
         }
-        if let ExprKind::Collate { .. } = operand.kind {
+        // A collation without an effect, such as C, is none.
+        if self.collated(operand, value.clone())? != value {
             let error = invalid(operand.span, "COLLATE is not available before ANY and ALL of a list");
             return Err(error.with_hint("compare with the values of a subquery: = ANY (SELECT unnest(list))"));
         }

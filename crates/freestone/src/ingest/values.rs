@@ -323,7 +323,8 @@ pub(crate) fn binary(bytes: &[u8], into: &mut Vec<u8>) -> Parsed<()> {
     into.clear();
     let is_byte =
         |four: &[u8]| matches!(four, [b'\\', b'x', high, low] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit());
-    if !bytes.starts_with(b"\\x") && !bytes.windows(4).any(is_byte) {
+    let escaped = bytes.starts_with(b"\\x") || bytes.contains(&b'\\') && bytes.windows(4).any(is_byte);
+    if !escaped {
         into.extend_from_slice(bytes);
         return Ok(());
     }

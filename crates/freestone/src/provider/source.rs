@@ -862,6 +862,7 @@ impl DataSource for FreestoneSource {
         Ok(TreeNodeRecursion::Continue)
     }
 }
+
 /// An expression over rows with more columns than before. The parameters of lambdas are behind all columns.
 fn behind(expression: Arc<dyn PhysicalExpr>, more: usize) -> Result<Arc<dyn PhysicalExpr>> {
     if more == 0 {

@@ -32,8 +32,11 @@ pub(crate) fn reads_outer_step(plan: &LogicalPlan) -> bool {
         match node {
             LogicalPlan::RecursiveQuery(query) => _ = own.insert(query.name.clone()),
             LogicalPlan::TableScan(scan) => {
-                let provider = source_as_provider(&scan.source)?;
-                read.extend(provider.downcast_ref::<WorkingTable>().map(|table| table.name.clone()));
+                if let Ok(provider) = source_as_provider(&scan.source)
+                    && let Some(table) = provider.downcast_ref::<WorkingTable>()
+                {
+                    read.insert(table.name.clone());
+                }
             }
             _ => {}
         }

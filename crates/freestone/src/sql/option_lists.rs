@@ -31,15 +31,13 @@ pub(crate) fn text_of(value: &Expr) -> String {
     }
 }
 
-/// `struct_pack(a := 1)` as `{'a': 1}`.
+/// `struct_pack(a := 1)` as the text of `{'a': 1}`.
 fn packed(value: &Expr) -> Option<String> {
     let ExprKind::Call(call) = &value.kind else { return None };
     if !matches!(call.name.parts.as_slice(), [only] if only.text == "struct_pack") {
         return None;
     }
-    let field = |argument: &Argument| {
-        let name = argument.name.as_ref()?.text.replace('\'', "''");
-        Some(format!("'{name}': {}", argument.value))
-    };
-    Some(format!("{{{}}}", call.arguments.iter().map(field).collect::<Option<Vec<_>>>()?.join(", ")))
+    let field = |argument: &Argument| Some((argument.name.clone()?, argument.value.clone()));
+    let fields = call.arguments.iter().map(field).collect::<Option<Vec<_>>>()?;
+    Some(Expr { kind: ExprKind::Struct(fields), span: value.span }.to_string())
 }

@@ -10,7 +10,7 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::error::Result;
 use datafusion::functions::expr_fn::octet_length;
 use datafusion::logical_expr::expr::{Sort, WindowFunctionDefinition};
-use datafusion::logical_expr::{Distinct, Expr, ExprSchemable, LogicalPlan, Operator, binary_expr, lit};
+use datafusion::logical_expr::{Distinct, Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, binary_expr, lit};
 use datafusion::optimizer::AnalyzerRule;
 
 use super::enum_extremes::{self, Order};
@@ -100,12 +100,22 @@ fn text(value: &str) -> Expr {
 /// A value as what it is ordered by.
 fn place(value: Expr, order: &Order) -> Expr {
     match order {
-        Order::Labels(labels) => {
-            let labels = labels.iter().map(|label| text(label));
-            enum_functions::place().call(std::iter::once(value).chain(labels).collect())
-        }
+        Order::Labels(labels) => with_labels(&enum_functions::place(), value, labels),
         Order::Normal(kind) if kind.has_keys() => normal_functions::key().call(vec![value, text(&kind.name())]),
         Order::Normal(_) => value,
+    }
+}
+
+/// A call of a function of a value and the labels of its ENUM.
+fn with_labels(function: &ScalarUDF, value: Expr, labels: &[String]) -> Expr {
+    function.call(std::iter::once(value).chain(labels.iter().map(|label| text(label))).collect())
+}
+
+/// The labels of the ENUM that a value has.
+fn own_labels(value: &Expr, schema: &DFSchema) -> Option<Vec<String>> {
+    match order(value, schema)? {
+        Order::Labels(labels) => Some(labels),
+        Order::Normal(_) => None,
     }
 }
 
@@ -183,7 +193,7 @@ fn corrected(expression: &mut Expr, schema: &DFSchema) -> bool {
         Expr::Case(case) => {
             let results = case.when_then_expr.iter().map(|(_, result)| result.as_ref());
             let results: Vec<&Expr> = results.chain(case.else_expr.as_deref()).collect();
-            with_labels(expression_labels(&results, schema), expression)
+            typed_as(expression_labels(&results, schema), expression)
         }
         Expr::Between(between) => placed(vec![&mut between.expr, &mut between.low, &mut between.high], schema),
         Expr::AggregateFunction(call) => {
@@ -214,9 +224,17 @@ fn corrected(expression: &mut Expr, schema: &DFSchema) -> bool {
     }
 }
 
+/// The functions of values whose calls are corrected.
+const CORRECTED: [&str; 8] =
+    [TEXT, "bit_length", "octet_length", "typeof", "pg_typeof", "greatest", "least", "coalesce"];
+
 /// Corrects a call of a function of values.
 fn call_corrected(expression: &mut Expr, schema: &DFSchema) -> bool {
     let Expr::ScalarFunction(call) = expression else { return false };
+    // Types of arguments take their time, so that names come first.
+    if !CORRECTED.contains(&call.func.name()) {
+        return false;
+    }
     let first = |args: &[Expr]| args.first().and_then(|value| order(value, schema));
     *expression = match (call.func.name(), first(&call.args)) {
         (TEXT, None) if call.args.len() == 1 => std::mem::take(&mut call.args[0]),
@@ -235,7 +253,7 @@ fn call_corrected(expression: &mut Expr, schema: &DFSchema) -> bool {
         ("greatest" | "least", _) => return greatest_label(expression, schema),
         ("coalesce", _) => {
             let values: Vec<&Expr> = call.args.iter().collect();
-            return with_labels(expression_labels(&values, schema), expression);
+            return typed_as(expression_labels(&values, schema), expression);
         }
         _ => return false,
     };
@@ -245,37 +263,26 @@ fn call_corrected(expression: &mut Expr, schema: &DFSchema) -> bool {
 /// The greatest or least of several values, if they are of an ENUM: the label at the greatest or least place.
 fn greatest_label(expression: &mut Expr, schema: &DFSchema) -> bool {
     let Expr::ScalarFunction(call) = expression else { return false };
-    let labels = |value: &Expr| match order(value, schema) {
-        Some(Order::Labels(labels)) => Some(labels),
-        _ => None,
-    };
-    let Some(labels) = call.args.iter().find_map(labels) else { return false };
+    let Some(labels) = call.args.iter().find_map(|value| own_labels(value, schema)) else { return false };
     if !placed(call.args.iter_mut().collect(), schema) {
         return false;
     }
-    let at = std::mem::take(expression);
-    let labels = labels.iter().map(|label| text(label));
-    *expression = enum_functions::label().call(std::iter::once(at).chain(labels).collect());
+    *expression = with_labels(&enum_functions::label(), std::mem::take(expression), &labels);
     true
 }
 
 /// The labels of the ENUM that all values have, but for NULL.
 fn expression_labels(values: &[&Expr], schema: &DFSchema) -> Option<Vec<String>> {
     let is_null = |value: &&&Expr| matches!(value, Expr::Literal(value, _) if value.is_null());
-    let mut labels = values.iter().filter(|value| !is_null(value)).map(|value| match order(value, schema) {
-        Some(Order::Labels(labels)) => Some(labels),
-        _ => None,
-    });
+    let mut labels = values.iter().filter(|value| !is_null(value)).map(|value| own_labels(value, schema));
     let first = labels.next()??;
     labels.all(|other| other.as_ref() == Some(&first)).then_some(first)
 }
 
 /// Gives an expression that is one of several values their type.
-fn with_labels(labels: Option<Vec<String>>, expression: &mut Expr) -> bool {
+fn typed_as(labels: Option<Vec<String>>, expression: &mut Expr) -> bool {
     let Some(labels) = labels else { return false };
-    let value = std::mem::take(expression);
-    let labels = labels.iter().map(|label| text(label));
-    *expression = enum_functions::cast().call(std::iter::once(value).chain(labels).collect());
+    *expression = with_labels(&enum_functions::cast(), std::mem::take(expression), &labels);
     true
 }
 
