@@ -175,6 +175,9 @@ def bound(r, units, key, start):
         by = "INTERVAL '3' DAY" if key == "dt" else str(r.randrange(0, 4)) if key != "e" else f"{r.randrange(0, 90)}.5"
     else:
         by = str(r.randrange(0, 4))
+    if r.random() < 0.2:
+        # Each row has an offset of its own.
+        by = "(id % 4) * INTERVAL 1 DAY" if units == "RANGE" and key == "dt" else "id % 4"
     choices = ["UNBOUNDED PRECEDING" if start else "UNBOUNDED FOLLOWING", f"{by} PRECEDING", "CURRENT ROW", f"{by} FOLLOWING"]
     return r.choice(choices)
 

@@ -1,27 +1,108 @@
 //! Frames of windows.
 
+use arrow_schema::DataType;
+use datafusion_common::tree_node::TreeNode;
 use datafusion_common::{DFSchema, Dependency, ScalarValue};
-use datafusion_expr::{Expr, SortExpr, WindowFrame, WindowFrameBound, WindowFrameUnits};
+use datafusion_expr::{Cast, Expr, SortExpr, WindowFrame, WindowFrameBound, WindowFrameUnits};
 use freestone_sql::Span;
-use freestone_sql::tree::{self, ExprKind, Frame, FrameBound, FrameUnit, Literal};
+use freestone_sql::tree::{self, BinaryOperator, ExprKind, Frame, FrameBound, FrameUnit, Literal};
 
 use crate::binder::Binder;
 use crate::error::{At, Result, invalid};
+use crate::expressions::text;
 use crate::scopes::Scope;
 use crate::table_calls::reads_columns;
 
+/// The function that stands for the bounds of a frame that each row computes, among the keys of its window's partitions.
+const FRAME_BOUNDS: &str = "freestone_frame_bounds";
+
+/// What one computed bound is among the arguments of [`FRAME_BOUNDS`].
+struct ComputedBound {
+    /// `preceding` or `following`, or nothing for a bound that is not computed.
+    side: &'static str,
+    /// The number of rows, of groups, or the distance.
+    offset: Expr,
+    /// The value at the distance from the key of the order, for RANGE.
+    target: Expr,
+}
+
 impl Binder<'_> {
+    /// The frame of a window, and the call that stands for its bounds if each row computes them.
+    pub fn frame_of(
+        &mut self,
+        written: Option<&Frame>,
+        order_by: &mut Vec<SortExpr>,
+        span: Span,
+    ) -> Result<(WindowFrame, Option<Expr>)> {
+        let Some(computed) = written.filter(|frame| frame.offsets().any(|offset| self.is_of_rows(offset))) else {
+            return Ok((self.frame(written, order_by, span)?, None));
+        };
+        let end = computed.end.as_ref().unwrap_or(&FrameBound::CurrentRow);
+        check(&computed.start, end, span)?;
+        let units = units(computed.unit);
+        if units == WindowFrameUnits::Range && order_by.len() != 1 {
+            return Err(invalid(span, "RANGE with an offset has one key of ORDER BY"));
+        }
+        let (start_bound, start) = self.computed_bound(&computed.start, units, order_by)?;
+        let (end_bound, end) = self.computed_bound(end, units, order_by)?;
+        // The frame itself has no end where each row computes one.
+        let open = || ScalarValue::UInt64(None);
+        let start_bound = start_bound.unwrap_or_else(|| WindowFrameBound::Preceding(open()));
+        let end_bound = end_bound.unwrap_or_else(|| WindowFrameBound::Following(open()));
+        let frame = WindowFrame::new_bounds(units, start_bound, end_bound);
+        frame.regularize_order_bys(order_by).at(span)?;
+        let arguments = [start, end].into_iter().flat_map(|bound| [text(bound.side), bound.offset, bound.target]);
+        let call = self.scalar_call(FRAME_BOUNDS, arguments.collect(), span)?;
+        Ok((frame, Some(call)))
+    }
+
+    /// Whether an offset has a value for each row.
+    fn is_of_rows(&mut self, offset: &tree::Expr) -> bool {
+        // What cannot be bound is said when it is.
+        self.expression(offset).is_ok_and(|value| {
+            let aggregates = value.exists(|part| Ok(matches!(part, Expr::AggregateFunction(_))));
+            reads_columns(&value) || aggregates.unwrap_or(false)
+        })
+    }
+
+    /// A bound in a frame of which one is computed, and what the frame has in its place if this one is not.
+    fn computed_bound(
+        &mut self,
+        written: &FrameBound,
+        units: WindowFrameUnits,
+        order_by: &[SortExpr],
+    ) -> Result<(Option<WindowFrameBound>, ComputedBound)> {
+        let nothing = || Expr::Literal(ScalarValue::Null, None);
+        let (offset, is_preceding) = match written {
+            FrameBound::Preceding(offset) => (offset, true),
+            FrameBound::Following(offset) => (offset, false),
+            FrameBound::UnboundedPreceding | FrameBound::UnboundedFollowing | FrameBound::CurrentRow => {
+                let bound = self.frame_bound(written, units)?;
+                return Ok((Some(bound), ComputedBound { side: "", offset: nothing(), target: nothing() }));
+            }
+        };
+        let value = self.expression(offset)?;
+        let (offset, target) = match (units, order_by) {
+            (WindowFrameUnits::Range, [key]) => {
+                // In descending order, what precedes a value is greater.
+                let operator = if is_preceding == key.asc { BinaryOperator::Minus } else { BinaryOperator::Plus };
+                let (functions, schema) = (self.world.functions, self.schema());
+                let target = functions.binary(operator, key.expr.clone(), value.clone(), &schema).at(offset.span)?;
+                (value, target)
+            }
+            _ => (Expr::Cast(Cast::new(Box::new(value), DataType::Int64)), nothing()),
+        };
+        let side = if is_preceding { "preceding" } else { "following" };
+        Ok((None, ComputedBound { side, offset, target }))
+    }
+
     /// The frame of a window, or the one that it has if none is written.
     pub fn frame(&mut self, written: Option<&Frame>, order_by: &mut Vec<SortExpr>, span: Span) -> Result<WindowFrame> {
         let Some(written) = written else {
             let is_strict = order_by.first().map(|first| is_unique(&first.expr, &self.schema()));
             return Ok(WindowFrame::new(is_strict));
         };
-        let units = match written.unit {
-            FrameUnit::Rows => WindowFrameUnits::Rows,
-            FrameUnit::Range => WindowFrameUnits::Range,
-            FrameUnit::Groups => WindowFrameUnits::Groups,
-        };
+        let units = units(written.unit);
         let end = written.end.as_ref().unwrap_or(&FrameBound::CurrentRow);
         check(&written.start, end, span)?;
         let (start, end) = (self.frame_bound(&written.start, units)?, self.frame_bound(end, units)?);
@@ -93,6 +174,14 @@ fn interval_text(value: &ScalarValue) -> Option<String> {
     let ScalarValue::IntervalMonthDayNano(Some(interval)) = value else { return None };
     let (months, days, nanoseconds) = (interval.months, interval.days, interval.nanoseconds);
     Some(format!("{months} months {days} days {nanoseconds} nanoseconds"))
+}
+
+fn units(written: FrameUnit) -> WindowFrameUnits {
+    match written {
+        FrameUnit::Rows => WindowFrameUnits::Rows,
+        FrameUnit::Range => WindowFrameUnits::Range,
+        FrameUnit::Groups => WindowFrameUnits::Groups,
+    }
 }
 
 /// Whether no two rows have the same value of a key.

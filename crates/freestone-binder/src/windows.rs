@@ -49,7 +49,8 @@ impl Binder<'_> {
         }
         partition_by.extend(self.marks_of(&window, &call.order_by, span)?);
         let mut order_by = self.sorts(&window.order_by)?;
-        let window_frame = self.frame(window.frame.as_ref(), &mut order_by, window.span)?;
+        let (window_frame, bounds) = self.frame_of(window.frame.as_ref(), &mut order_by, window.span)?;
+        partition_by.extend(bounds);
         let filter = call.filter.as_ref().map(|condition| self.expression(condition)).transpose()?.map(Box::new);
         let null_treatment = call.ignore_nulls.map(null_treatment);
         let func_def = function;

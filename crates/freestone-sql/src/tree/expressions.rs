@@ -532,6 +532,16 @@ pub struct Frame {
     pub exclude: Option<FrameExclude>,
 }
 
+impl Frame {
+    /// The offsets of its ends.
+    pub fn offsets(&self) -> impl Iterator<Item = &Expr> {
+        std::iter::once(&self.start).chain(&self.end).filter_map(|bound| match bound {
+            FrameBound::Preceding(offset) | FrameBound::Following(offset) => Some(offset.as_ref()),
+            FrameBound::UnboundedPreceding | FrameBound::CurrentRow | FrameBound::UnboundedFollowing => None,
+        })
+    }
+}
+
 /// What the offsets of a frame count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]

@@ -36,7 +36,7 @@ use freestone_exec::windows::{Bound, Call, Frame, Function, PartitionKey, Plan, 
 use super::aggregates::{self, Calls, Native};
 use super::compiler::{Compiler, Open, arguments, exchanged, field, place, sort_key};
 use super::expressions::{Compiled, Expressions, Known};
-use crate::windows::{Place, WindowNode, function_of_frames, is_excluding, place_of, shift_of};
+use crate::windows::{Place, WindowNode, bounds_of_aggregate, function_of_frames, is_excluding, place_of, shift_of};
 
 /// A node of window functions, all of the same partitions and order.
 struct Node<'a> {
@@ -175,6 +175,9 @@ fn parts(e: &Arc<dyn PhysicalExpr>) -> Option<u64> {
 }
 
 fn known_aggregate(function: &AggregateFunctionExpr, frame: Frame) -> Option<Kind<'_>> {
+    if bounds_of_aggregate(function).is_some() {
+        return None;
+    }
     let is_known = matches!(function.fun().name(), "sum" | "avg" | "count" | "min" | "max")
         && function.expressions().len() <= 1
         && !function.is_distinct()

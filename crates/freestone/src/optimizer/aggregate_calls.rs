@@ -26,7 +26,7 @@ use datafusion::scalar::ScalarValue;
 
 use super::group_keys::wrap;
 use crate::aggregates::{Filtered, Ordered, in_descending_order, is_collected, is_hosted, settled};
-use crate::windows::{checked_place, filled_in_order, nothing, own_order};
+use crate::windows::{bounds_of, checked_place, filled_in_order, nothing, own_order, with_bounds};
 
 /// Aggregates whose result depends on the order of their rows.
 const ORDER_MATTERS: [&str; 7] =
@@ -179,7 +179,8 @@ fn in_own_order(call: &mut WindowFunction, schema: &DFSchema) -> Result<bool> {
 }
 
 fn window(mut call: WindowFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let mut changed = in_own_order(&mut call, schema)?;
+    let bounds = bounds_of(&mut call.params.partition_by);
+    let mut changed = in_own_order(&mut call, schema)? | bounds.is_some();
     let params = &mut call.params;
     let keys = params.partition_by.iter_mut().chain(params.order_by.iter_mut().map(|key| &mut key.expr));
     keys.for_each(|key| changed |= wrap(key, schema));
@@ -205,6 +206,9 @@ fn window(mut call: WindowFunction, schema: &DFSchema) -> Result<Transformed<Exp
         params.args.push(*filter);
         call.fun = WindowFunctionDefinition::AggregateUDF(Arc::new(AggregateUDF::from(Filtered::new(plain.clone()))));
         changed = true;
+    }
+    if let Some((bounds, values)) = bounds {
+        with_bounds(&mut call, bounds, values)?;
     }
     Ok(transformed(Expr::WindowFunction(Box::new(call)), changed))
 }

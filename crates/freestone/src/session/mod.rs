@@ -1172,7 +1172,8 @@ fn base_state(database: &Database, runtime: Arc<RuntimeEnv>, variables: &Arc<Var
     let _ = exact::register(&mut state);
     let _ = scalars::register(&mut state);
     let _ = text_types::register(&mut state);
-    let others = [optimizer::attempts::function(), windows::ordered_by(), current_setting::function()];
+    let others =
+        [optimizer::attempts::function(), windows::ordered_by(), windows::frame_bounds(), current_setting::function()];
     others.into_iter().for_each(|function| drop(state.register_udf(Arc::new(function))));
     let _ = state.register_udf(Arc::new(crate::variables::function(variables.clone())));
     let _ = growth::register(&mut state);

@@ -12,10 +12,13 @@ use datafusion::logical_expr::{Accumulator, LimitEffect, PartitionEvaluator, Win
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::window::{StandardWindowExpr, StandardWindowFunctionExpr, WindowExpr};
+use datafusion::physical_plan::windows::WindowUDFExpr;
 use datafusion::scalar::ScalarValue;
 
+use super::computed::{Bounds, bounds_of_aggregate};
 use super::exclusion::Exclusion;
-use super::frames::{Order, frames};
+use super::frames::{Computed, Order, frames};
+use super::nth::Nth;
 use crate::growth::{Meter, weight_of_value};
 
 /// Aggregates from which rows can be removed exactly.
@@ -50,6 +53,20 @@ pub(super) enum Function {
     Standard(Arc<dyn StandardWindowFunctionExpr>),
 }
 
+impl Function {
+    /// The bounds of its frames that are its last arguments.
+    fn bounds(&self) -> Option<Bounds> {
+        match self {
+            Function::Aggregate(aggregate) => bounds_of_aggregate(aggregate),
+            Function::Standard(standard) => {
+                let function = standard.as_any().downcast_ref::<WindowUDFExpr>()?;
+                let inner: &dyn Any = function.fun().inner().as_ref();
+                inner.downcast_ref::<Nth>()?.bounds()
+            }
+        }
+    }
+}
+
 /// Whether rows can be added to and removed from an aggregate, so that DataFusion may reverse its window.
 pub(super) fn is_moving(aggregate: &AggregateFunctionExpr) -> bool {
     SHRINKING.contains(&aggregate.fun().name()) && !aggregate.is_distinct()
@@ -68,6 +85,8 @@ pub(super) struct Framed {
     field: FieldRef,
     frame: Arc<WindowFrame>,
     exclusion: Option<Exclusion>,
+    /// The bounds of the frame that are the last arguments.
+    bounds: Option<Bounds>,
     /// The arguments of the function, and the sort keys of its window.
     expressions: Vec<Arc<dyn PhysicalExpr>>,
     arguments: usize,
@@ -80,11 +99,17 @@ impl Framed {
         &self.function
     }
 
+    /// The bounds of the frames that each row computes.
+    pub fn bounds(&self) -> Option<Bounds> {
+        self.bounds
+    }
+
     pub fn in_place_of(plain: &dyn WindowExpr, function: Function) -> Result<Arc<dyn WindowExpr>> {
         let (mut expressions, order) = (plain.expressions(), plain.order_by());
         let arguments = expressions.len();
         expressions.extend(order.iter().map(|key| key.expr.clone()));
         let framed = Framed {
+            bounds: function.bounds(),
             function,
             name: plain.name().to_owned(),
             field: plain.field()?,
@@ -133,7 +158,10 @@ impl PartitionEvaluator for Partition {
         let framed = &self.0;
         let (arguments, order) = columns.split_at(framed.arguments);
         let order = Order { columns: order, options: &framed.options };
-        let frames = frames(&framed.frame, &order, rows)?;
+        let bounds = framed.bounds.map_or(0, Bounds::arguments);
+        let (arguments, bounds) = arguments.split_at(arguments.len() - bounds.min(arguments.len()));
+        let computed = framed.bounds.map(|own| Computed::new(own, bounds)).transpose()?;
+        let frames = frames(&framed.frame, computed.as_ref(), &order, rows)?;
         let parts = framed.exclusion.map(|exclusion| exclusion.parts(&frames, &order)).transpose()?;
         let values = match (&framed.function, parts) {
             (Function::Standard(function), None) => {

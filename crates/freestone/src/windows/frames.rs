@@ -7,13 +7,14 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray};
 use datafusion::arrow::compute::{self, SortOptions};
-use datafusion::arrow::datatypes::DataType;
-use datafusion::error::Result;
+use datafusion::arrow::datatypes::{DataType, Int64Type};
+use datafusion::error::{DataFusionError, Result};
 use datafusion::logical_expr::{WindowFrame, WindowFrameBound, WindowFrameUnits};
 use datafusion::scalar::ScalarValue;
 
+use super::computed::{Bounds, Direction, OF_A_BOUND};
 use crate::error::{Error, ErrorKind};
 
 /// A frame in place of one that ends before it begins, which DataFusion refuses. In PostgreSQL and DuckDB it has no
@@ -39,8 +40,23 @@ pub(super) struct Order<'a> {
     pub options: &'a [SortOptions],
 }
 
-/// The frame of each of `rows` rows.
-pub(super) fn frames(frame: &WindowFrame, order: &Order<'_>, rows: usize) -> Result<Vec<Range<usize>>> {
+/// The frame of each of `rows` rows. Bounds that are computed come in place of those of the frame.
+pub(super) fn frames(
+    frame: &WindowFrame,
+    computed: Option<&Computed<'_>>,
+    order: &Order<'_>,
+    rows: usize,
+) -> Result<Vec<Range<usize>>> {
+    let mut frames = plain_frames(frame, order, rows)?;
+    if let Some(computed) = computed {
+        computed.apply(frame.units, order, &mut frames)?;
+    }
+    frames.iter_mut().for_each(|frame| frame.end = frame.end.max(frame.start));
+    Ok(frames)
+}
+
+/// The frames of rows, which may end before they begin.
+fn plain_frames(frame: &WindowFrame, order: &Order<'_>, rows: usize) -> Result<Vec<Range<usize>>> {
     let is_whole = frame.start_bound.is_unbounded() && frame.end_bound.is_unbounded();
     if is_whole {
         return Ok(vec![0..rows; rows]);
@@ -68,7 +84,118 @@ pub(super) fn frames(frame: &WindowFrame, order: &Order<'_>, rows: usize) -> Res
             (starts, by_group(&peers, order, &frame.end_bound, Side::End)?)
         }
     };
-    Ok(starts.into_iter().zip::<Vec<usize>>(ends).map(|(start, end)| start..end.max(start)).collect())
+    Ok(starts.into_iter().zip::<Vec<usize>>(ends).map(|(start, end)| start..end).collect())
+}
+
+/// The bounds that each row computes.
+pub(super) struct Computed<'a> {
+    start: Option<Distances<'a>>,
+    end: Option<Distances<'a>>,
+}
+
+/// The offsets of one bound, and for RANGE the values at them.
+struct Distances<'a> {
+    direction: Direction,
+    offsets: &'a ArrayRef,
+    targets: &'a ArrayRef,
+}
+
+impl<'a> Computed<'a> {
+    /// The bounds in the last arguments of a function.
+    pub fn new(bounds: Bounds, arguments: &'a [ArrayRef]) -> Result<Self> {
+        let mut columns = arguments.chunks_exact(OF_A_BOUND);
+        let mut next = |direction: Option<Direction>| match (direction, direction.and_then(|_| columns.next())) {
+            (None, _) => Ok(None),
+            (Some(direction), Some([offsets, targets])) => Ok(Some(Distances { direction, offsets, targets })),
+            (Some(_), _) => Err(Error::new(ErrorKind::Internal, "internal error: a frame without its bounds")),
+        };
+        Ok(Computed { start: next(bounds.start)?, end: next(bounds.end)? })
+    }
+
+    fn apply(&self, units: WindowFrameUnits, order: &Order<'_>, frames: &mut [Range<usize>]) -> Result<()> {
+        if let Some(start) = &self.start {
+            let starts = start.places(units, Side::Start, order, frames.len())?;
+            frames.iter_mut().zip(starts).for_each(|(frame, start)| frame.start = start);
+        }
+        if let Some(end) = &self.end {
+            let ends = end.places(units, Side::End, order, frames.len())?;
+            frames.iter_mut().zip(ends).for_each(|(frame, end)| frame.end = end);
+        }
+        Ok(())
+    }
+}
+
+impl Distances<'_> {
+    /// The starts or ends of the frames.
+    fn places(&self, units: WindowFrameUnits, side: Side, order: &Order<'_>, rows: usize) -> Result<Vec<usize>> {
+        match units {
+            WindowFrameUnits::Rows => {
+                let after = if side == Side::Start { 0 } else { 1 };
+                let place = |row: usize| -> Result<usize> {
+                    let place = row as i128 + self.steps(row, "ROWS")? + after;
+                    Ok(usize::try_from(place.clamp(0, rows as i128)).unwrap_or(rows))
+                };
+                (0..rows).map(place).collect()
+            }
+            WindowFrameUnits::Groups => {
+                let peers = Peers::new(order, rows)?;
+                let after = if side == Side::Start { 0 } else { 1 };
+                let place = |row: usize| -> Result<usize> {
+                    let group = peers.of_row[row] as i128 + self.steps(row, "GROUPS")?;
+                    Ok(peers.start(group + after))
+                };
+                (0..rows).map(place).collect()
+            }
+            WindowFrameUnits::Range => self.in_range(side, order, rows),
+        }
+    }
+
+    /// The signed number of rows or groups.
+    fn steps(&self, row: usize, units: &str) -> Result<i128> {
+        let offsets = self.offsets.as_primitive_opt::<Int64Type>();
+        let Some(offsets) = offsets.filter(|offsets| offsets.is_valid(row)) else {
+            return Err(invalid(format!("an offset of {units} is NULL; it must be a number of rows or groups")));
+        };
+        let steps = i128::from(offsets.value(row));
+        match self.direction {
+            _ if steps < 0 => Err(negative(steps)),
+            Direction::Preceding => Ok(-steps),
+            Direction::Following => Ok(steps),
+        }
+    }
+
+    /// The starts or ends for RANGE. Without an offset, and for NULL and NaN, they are those of the equals of a row.
+    fn in_range(&self, side: Side, order: &Order<'_>, rows: usize) -> Result<Vec<usize>> {
+        let (Some(column), Some(options)) = (order.columns.first(), order.options.first()) else {
+            return Err(invalid("RANGE with an offset needs one ORDER BY column".to_owned()));
+        };
+        let peers = Peers::new(order, rows)?;
+        let keys = compute::cast(column, self.targets.data_type())?;
+        let key = |group: &Range<usize>| ScalarValue::try_from_array(&keys, group.start);
+        let keys = peers.groups.iter().map(key).collect::<Result<Vec<_>>>()?;
+        let up = (self.direction == Direction::Preceding) == options.descending;
+        let place_of = |row: usize| -> Result<usize> {
+            let group = peers.of_row[row];
+            let own = || if side == Side::Start { peers.groups[group].start } else { peers.groups[group].end };
+            let offset = ScalarValue::try_from_array(self.offsets, row)?;
+            if offset.is_null() || keys[group].is_null() || is_nan(&keys[group]) {
+                return Ok(own());
+            }
+            check_offset(&offset)?;
+            let target = match ScalarValue::try_from_array(self.targets, row)? {
+                // Infinity minus infinity.
+                target if is_nan(&target) && up => Target::Above,
+                target if is_nan(&target) => Target::Below,
+                target => Target::At(target),
+            };
+            let first = keys.partition_point(|other| {
+                let order = place(other, &target, *options);
+                if side == Side::Start { order == Ordering::Less } else { order != Ordering::Greater }
+            });
+            Ok(peers.start(first as i128))
+        };
+        (0..rows).map(place_of).collect()
+    }
 }
 
 /// The distance of a bound from the current row, in rows or groups; `None` if it is unbounded.
@@ -84,7 +211,7 @@ fn offset_rows(bound: &WindowFrameBound) -> Result<Option<i128>> {
     }
 }
 
-fn invalid(message: String) -> datafusion::error::DataFusionError {
+fn invalid(message: String) -> DataFusionError {
     Error::new(ErrorKind::Invalid, message).into()
 }
 
@@ -238,9 +365,13 @@ fn check_offset(offset: &ScalarValue) -> Result<()> {
         other => ScalarValue::new_zero(&other.data_type()).is_ok_and(|zero| *other < zero),
     };
     if is_negative || is_nan(offset) {
-        return Err(invalid(format!("the offset of a window frame is {offset}; it must not be negative")));
+        return Err(negative(offset));
     }
     Ok(())
+}
+
+fn negative(offset: impl std::fmt::Display) -> DataFusionError {
+    invalid(format!("the offset of a window frame is {offset}; it must not be negative"))
 }
 
 #[cfg(test)]
@@ -253,7 +384,7 @@ mod tests {
     fn check(frame: &WindowFrame, column: ArrayRef, descending: bool, expected: &[Range<usize>]) {
         let options = [SortOptions { descending, nulls_first: false }];
         let rows = column.len();
-        let found = frames(frame, &Order { columns: &[column], options: &options }, rows).expect("frames");
+        let found = frames(frame, None, &Order { columns: &[column], options: &options }, rows).expect("frames");
         assert_eq!(found, expected, "{frame}");
     }
 

@@ -5,6 +5,7 @@
 //! frame begins with the partition and ends with the current row or the partition, DataFusion's aggregates are correct,
 //! and do not need a whole partition in memory.
 
+mod computed;
 mod exclusion;
 mod fill;
 mod frame_functions;
@@ -32,6 +33,7 @@ use datafusion::physical_plan::windows::{BoundedWindowAggExec, WindowAggExec, Wi
 use datafusion::scalar::ScalarValue;
 
 use crate::growth::is_small;
+pub(crate) use computed::{bounds_of, bounds_of_aggregate, function as frame_bounds, with_bounds};
 pub(crate) use exclusion::Exclusion;
 pub(crate) use fill::in_order_of as filled_in_order;
 use frame_functions::{Framed, Function, is_moving};
@@ -81,7 +83,8 @@ pub(crate) fn reach_of(function: &dyn WindowExpr) -> Option<(usize, usize)> {
         return Some(if back < 0 { (0, rows) } else { (rows, 0) });
     }
     let frame = function.get_window_frame();
-    let is_of_frames = standard.is_none_or(|standard| standard.as_any().is::<Framed>());
+    let framed = standard.map(|standard| standard.as_any().downcast_ref::<Framed>());
+    let is_of_frames = framed.is_none_or(|framed| framed.is_some_and(|framed| framed.bounds().is_none()));
     if !is_of_frames || frame.units != WindowFrameUnits::Rows {
         return None;
     }
@@ -188,7 +191,8 @@ fn framed(plain: &Arc<dyn WindowExpr>) -> Result<Option<Arc<dyn WindowExpr>>> {
         any.downcast_ref::<SlidingAggregateWindowExpr>().map(SlidingAggregateWindowExpr::get_aggregate_expr)
     };
     let function = if let Some(aggregate) = aggregate {
-        if stays(aggregate, plain.get_window_frame()) && Exclusion::of(plain.as_ref()).is_none() {
+        let is_plain = bounds_of_aggregate(aggregate).is_none() && Exclusion::of(plain.as_ref()).is_none();
+        if is_plain && stays(aggregate, plain.get_window_frame()) {
             return Ok(None);
         }
         Function::Aggregate(Arc::new(aggregate.clone()))

@@ -13,6 +13,7 @@ use datafusion::logical_expr::{PartitionEvaluator, Signature, Volatility, Window
 use datafusion::scalar::ScalarValue;
 
 use super::Place;
+use super::computed::{Bounds, any_arguments};
 use crate::error::{Error, ErrorKind};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,29 +27,41 @@ enum Kind {
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Nth {
     kind: Kind,
+    /// The bounds of its frames that are its last arguments.
+    bounds: Option<Bounds>,
     signature: Signature,
 }
 
 impl Nth {
     pub fn first() -> Self {
-        Nth { kind: Kind::First, signature: Signature::any(1, Volatility::Immutable) }
+        Nth { kind: Kind::First, bounds: None, signature: Signature::any(1, Volatility::Immutable) }
     }
 
     pub fn last() -> Self {
-        Nth { kind: Kind::Last, signature: Signature::any(1, Volatility::Immutable) }
+        Nth { kind: Kind::Last, bounds: None, signature: Signature::any(1, Volatility::Immutable) }
     }
 
-    /// The place of the value, if it is the first or last one.
+    pub fn counted() -> Self {
+        Nth { kind: Kind::Nth, bounds: None, signature: Signature::user_defined(Volatility::Immutable) }
+    }
+
+    /// The function within frames whose bounds are its last arguments.
+    pub fn within(&self, bounds: Bounds) -> Self {
+        Nth { kind: self.kind, bounds: Some(bounds), signature: any_arguments() }
+    }
+
+    pub fn bounds(&self) -> Option<Bounds> {
+        self.bounds
+    }
+
+    /// The place of the value, if it is the first or last one of a frame that is the same for all rows.
     pub fn place(&self) -> Option<Place> {
         match self.kind {
+            _ if self.bounds.is_some() => None,
             Kind::First => Some(Place::First),
             Kind::Last => Some(Place::Last),
             Kind::Nth => None,
         }
-    }
-
-    pub fn counted() -> Self {
-        Nth { kind: Kind::Nth, signature: Signature::user_defined(Volatility::Immutable) }
     }
 }
 
@@ -67,6 +80,7 @@ impl WindowUDFImpl for Nth {
 
     fn coerce_types(&self, arguments: &[DataType]) -> Result<Vec<DataType>> {
         match arguments {
+            arguments if self.bounds.is_some() => Ok(arguments.to_vec()),
             [value, place] if place.is_integer() || place.is_null() => Ok(vec![value.clone(), DataType::Int64]),
             _ => plan_err!("nth_value takes a value and an integer"),
         }
