@@ -7,10 +7,11 @@ use datafusion_common::TableReference;
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableSource};
 use freestone_sql::Span;
-use freestone_sql::tree::{Name, Query, QueryBody, SetLink, SetOperator, WithBody, WithPart};
+use freestone_sql::tree::{Name, ObjectName, Query, QueryBody, SetLink, SetOperator, WithBody, WithPart};
 
 use crate::binder::Binder;
 use crate::error::{At, Result, invalid, unsupported};
+use crate::keyed_ctes::STATE_SCHEMA;
 use crate::names::named;
 use crate::plans::{self, Rows};
 use crate::reading;
@@ -19,6 +20,8 @@ use crate::reading;
 #[derive(Debug, Clone)]
 pub(crate) struct Cte {
     pub name: String,
+    /// Whether it is the row of each key of a recursion: `recurring.name`.
+    pub is_state: bool,
     pub rows: Rows,
 }
 
@@ -34,30 +37,36 @@ impl Binder<'_> {
             if before.iter().any(|other| other.name.text == part.name.text) {
                 return Err(invalid(part.name.span, format!("WITH has two parts {}", part.name.text)));
             }
-            let rows = match with.recursive && names_itself(body, &part.name.text) {
+            let has_key = !part.key.is_empty();
+            if has_key && !with.recursive {
+                return Err(invalid(part.span, "USING KEY is for recursive queries: WITH RECURSIVE"));
+            }
+            let rows = match has_key || with.recursive && names_itself(body, &part.name.text) {
                 true => self.recursive(part, body)?,
                 false => self.query(body)?,
             };
             let rows = renamed(rows, &part.columns, &part.name)?;
             let name = part.name.text.clone();
             let plan = self.world.catalog.shared(&name, rows.plan, part.materialized).at(part.span)?;
-            self.ctes.push(Cte { name, rows: Rows { plan, names: rows.names } });
+            self.ctes.push(Cte { name, is_state: false, rows: Rows { plan, names: rows.names } });
         }
         Ok(())
     }
 
     /// The rows of a part of WITH.
-    pub fn part_of_with(&self, name: &str) -> Option<Rows> {
-        self.ctes.iter().rev().find(|cte| cte.name == name).map(|cte| cte.rows.clone())
+    pub fn part_of_with(&self, name: &ObjectName) -> Option<Rows> {
+        let (name, is_state) = match name.parts.as_slice() {
+            [only] => (&only.text, false),
+            [schema, name] if schema.text == STATE_SCHEMA => (&name.text, true),
+            _ => return None,
+        };
+        let found = self.ctes.iter().rev().find(|cte| cte.name == *name && cte.is_state == is_state);
+        found.map(|cte| cte.rows.clone())
     }
 
     /// A query that reads its own rows.
     fn recursive(&mut self, part: &WithPart, body: &Query) -> Result<Rows> {
         let span = part.span;
-        if !part.key.is_empty() {
-            return Err(invalid(span, "a recursive query has no USING KEY here")
-                .with_hint("keep all rows, and take the last of each key in the query that reads them"));
-        }
         if body.order_by.is_some() || body.limit.is_some() || body.offset.is_some() {
             return Err(invalid(span, "a recursive query has no ORDER BY, LIMIT and OFFSET")
                 .with_hint("write them in the query that reads it"));
@@ -83,7 +92,10 @@ impl Binder<'_> {
         let columns = (0..rows.names.len()).map(|at| Expr::Column(plans::column(&schema, at)));
         let columns = columns.zip(rows.names.iter().map(String::as_str)).collect();
         let first = plans::project(rows.plan, named(columns)).at(span)?;
-        self.with_step(first, rows.names, &part.name, last)
+        match part.key.is_empty() {
+            true => self.with_step(first, rows.names, &part.name, last),
+            false => self.keyed_steps(Rows { plan: first, names: rows.names }, part, last),
+        }
     }
 
     fn with_step(&mut self, first: LogicalPlan, names: Vec<String>, name: &Name, last: &SetLink) -> Result<Rows> {
@@ -95,7 +107,7 @@ impl Binder<'_> {
         let scanned = TableReference::bare(work.as_str());
         let plan = LogicalPlanBuilder::scan(scanned, source.clone(), None).at(span)?.build().at(span)?;
         let in_sight = self.ctes.len();
-        self.ctes.push(Cte { name: name.text.clone(), rows: Rows { plan, names: names.clone() } });
+        self.ctes.push(Cte { name: name.text.clone(), is_state: false, rows: Rows { plan, names: names.clone() } });
         let step = self.body(&last.operand, span);
         self.ctes.truncate(in_sight);
         let step = step?;
@@ -121,7 +133,7 @@ fn names_itself(query: &Query, name: &str) -> bool {
 }
 
 /// Whether a plan reads a source.
-fn reads(plan: &LogicalPlan, source: &Arc<dyn TableSource>) -> datafusion_common::Result<bool> {
+pub(crate) fn reads(plan: &LogicalPlan, source: &Arc<dyn TableSource>) -> datafusion_common::Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node {

@@ -35,6 +35,7 @@ mod frames;
 mod full_joins;
 mod headings;
 mod joins;
+mod keyed_ctes;
 mod lambdas;
 mod limits;
 mod listings;
@@ -69,6 +70,7 @@ mod world;
 pub use binder::{Options, Parameter, bind, bind_expression, bind_type};
 pub use bound::{Bound, Heading};
 pub use error::{BindError, ErrorKind};
+pub use keyed_ctes::{KeyedColumn, KeyedRecursion};
 pub use reading::{
     Named, Place, PlacedParameter, Reference, all_of, each_expression, each_reference, named_tables, placed_parameters,
 };

@@ -50,13 +50,13 @@ impl Binder<'_> {
         let rows = self.query(&query_of(described))?;
         let summary = self.world.functions.summary(rows.plan.clone(), &rows.names).at(span)?;
         let in_sight = self.ctes.len();
-        self.ctes.push(Cte { name: SUMMARIZED.to_owned(), rows });
+        self.ctes.push(Cte { name: SUMMARIZED.to_owned(), is_state: false, rows });
         let summary = self.query(&summary);
         self.ctes.truncate(in_sight);
         summary
     }
 
     fn is_part_of_with(&self, name: &ObjectName) -> bool {
-        matches!(name.parts.as_slice(), [only] if self.part_of_with(&only.text).is_some())
+        self.part_of_with(name).is_some()
     }
 }

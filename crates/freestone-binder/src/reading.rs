@@ -6,6 +6,8 @@ use freestone_sql::tree::{
     Select, SelectItem, Table, TableKind, Version, Walk, WithPart, each_part,
 };
 
+use crate::keyed_ctes::STATE_SCHEMA;
+
 /// What a query names in FROM.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Named {
@@ -66,18 +68,24 @@ pub fn named_tables(query: &Query) -> Vec<Named> {
 
 /// Calls `visit` for all that a query names in FROM, without parts of WITH.
 pub fn each_reference(query: &Query, visit: &mut dyn FnMut(Reference<'_>)) {
-    References { visit, parts: vec![] }.query(query);
+    References { visit, parts: vec![], keyed: vec![] }.query(query);
 }
 
 struct References<'v> {
     visit: &'v mut dyn FnMut(Reference<'_>),
     /// The names of the parts of WITH that are in sight, which are no tables.
     parts: Vec<String>,
+    /// Those of them that are recursions with keys, whose rows are read under [`STATE_SCHEMA`] too.
+    keyed: Vec<String>,
 }
 
 impl References<'_> {
     fn is_part(&self, name: &ObjectName) -> bool {
-        matches!(name.parts.as_slice(), [only] if self.parts.contains(&only.text))
+        match name.parts.as_slice() {
+            [only] => self.parts.contains(&only.text),
+            [schema, name] => schema.text == STATE_SCHEMA && self.keyed.contains(&name.text),
+            _ => false,
+        }
     }
 }
 
@@ -91,8 +99,11 @@ impl Walk for References<'_> {
     fn with_part(&mut self, part: &WithPart, recursive: bool) {
         let name = part.name.text.clone();
         if recursive {
-            self.parts.push(name);
+            self.parts.push(name.clone());
+            let keyed = self.keyed.len();
+            self.keyed.extend((!part.key.is_empty()).then_some(name));
             part.walk(self);
+            self.keyed.truncate(keyed);
         } else {
             part.walk(self);
             self.parts.push(name);

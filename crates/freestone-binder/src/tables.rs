@@ -147,9 +147,8 @@ impl Binder<'_> {
     fn named_table(&mut self, table: &Table, name: &ObjectName) -> Result<From> {
         let (span, alias) = (table.span, table.alias.as_ref());
         let names: Vec<String> = name.parts.iter().map(|part| part.text.clone()).collect();
-        if let [only] = names.as_slice()
-            && let Some(rows) = self.part_of_with(only)
-        {
+        if let Some(rows) = self.part_of_with(name) {
+            // In DuckDB, the row of each key is read as a table of the same name.
             return self.relation(rows, alias, names, span);
         }
         let rows = self.read(table, &crate::reading::shown(name), span)?;

@@ -12,6 +12,7 @@ use freestone_sql::Span;
 use freestone_sql::tree::{self, BinaryOperator, IntervalUnit, Name};
 
 use crate::error::BindError;
+use crate::keyed_ctes::KeyedRecursion;
 use crate::reading::Named;
 
 /// The name of the JSON in a conversion of JSON to another type.
@@ -107,6 +108,14 @@ pub trait Catalog {
     /// # Errors
     /// There are no such tables.
     fn work_table(&self, name: &str, schema: SchemaRef) -> Result<Arc<dyn TableSource>>;
+
+    /// A recursive query that keeps one row for each key.
+    ///
+    /// # Errors
+    /// There are none.
+    fn keyed_recursion(&self, _: KeyedRecursion) -> Result<LogicalPlan> {
+        not_impl_err!("a recursive query has no USING KEY here")
+    }
 }
 
 /// The name by which statements read the places of rows in a table, where it has no such column.

@@ -5,8 +5,8 @@ use crate::keyword::Keyword as K;
 use crate::lexer::{Op, TokenKind};
 use crate::span::Span;
 use crate::tree::{
-    Expr, ExprKind, Limit, Literal, ObjectName, OrderBy, Query, QueryBody, SetLink, SetOperator, SortKey, SortOrder,
-    With, WithBody, WithPart,
+    Expr, ExprKind, Limit, Literal, ObjectName, OrderBy, Query, QueryBody, SelectItem, SetLink, SetOperator, SortKey,
+    SortOrder, With, WithBody, WithPart,
 };
 
 /// The INTO of a SELECT.
@@ -177,7 +177,7 @@ impl Parser<'_> {
         let start = self.span();
         let name = self.name("the name of a query")?;
         let columns = self.optional_columns()?;
-        let key = if self.accept_all(&[K::USING, K::KEY]) { self.columns()? } else { vec![] };
+        let key = if self.accept_all(&[K::USING, K::KEY]) { self.key_items()? } else { vec![] };
         self.expect(K::AS)?;
         let materialized = match self.accept_all(&[K::NOT, K::MATERIALIZED]) {
             true => Some(false),
@@ -192,6 +192,11 @@ impl Parser<'_> {
             }
         })?;
         Ok(WithPart { name, columns, key, materialized, body, span: self.since(start) })
+    }
+
+    /// What stands behind USING KEY.
+    fn key_items(&mut self) -> Parsed<Vec<SelectItem>> {
+        self.list_in_parens(Self::select_item)
     }
 
     fn optional_order_by(&mut self) -> Parsed<Option<OrderBy>> {

@@ -274,6 +274,10 @@ fn queries() {
             "WITH RECURSIVE a (k, x) USING KEY (k) AS (SELECT 1, 2 UNION SELECT k, x FROM a) SELECT * FROM a",
         ),
         (
+            "WITH RECURSIVE a (k, x) USING KEY (k, min(x, 2) AS x) AS (SELECT 1, 2 UNION ALL SELECT k, x FROM recurring.a) TABLE a",
+            "=",
+        ),
+        (
             "MERGE INTO t USING s USING (k) WHEN MATCHED AND a THEN UPDATE SET * WHEN MATCHED THEN ERROR 'x' || k \
              WHEN NOT MATCHED AND b THEN INSERT BY NAME WHEN NOT MATCHED THEN ERROR RETURNING *",
             "=",

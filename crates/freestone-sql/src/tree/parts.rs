@@ -77,8 +77,11 @@ macro_rules! walks {
         }
 
         impl WithPart {
-            /// Visits its query. A statement that writes is not visited.
+            /// Visits its key and its query. A statement that writes is not visited.
             pub fn $inside<W: $walk + ?Sized>(&$($mut)? self, walk: &mut W) {
+                for item in &$($mut)? self.key {
+                    walk.expr(&$($mut)? item.value);
+                }
                 if let WithBody::Query(query) = &$($mut)? self.body {
                     walk.query(query);
                 }

@@ -36,15 +36,16 @@ pub struct With {
     pub parts: Vec<WithPart>,
 }
 
-/// `name (columns) USING KEY (key) AS [NOT] MATERIALIZED (…)`
+/// `name (columns) USING KEY (columns, aggregates) AS [NOT] MATERIALIZED (…)`
 #[derive(Debug, Clone, PartialEq)]
 pub struct WithPart {
     /// Its name.
     pub name: Name,
     /// The names of its columns.
     pub columns: Vec<Name>,
-    /// The columns by which later rows of a recursion replace earlier ones.
-    pub key: Vec<Name>,
+    /// The columns by which rows of a recursion are known, and aggregates of all rows of a key. Of other columns, the last row's
+    /// value counts.
+    pub key: Vec<SelectItem>,
     /// MATERIALIZED (true) or NOT MATERIALIZED (false).
     pub materialized: Option<bool>,
     /// What it is.

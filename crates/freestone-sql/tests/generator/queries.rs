@@ -33,7 +33,10 @@ impl Source<'_> {
             parts: self.some(1, |source| WithPart {
                 name: source.name(),
                 columns: source.some(0, Self::name),
-                key: source.some(0, Self::name),
+                key: source.some(0, |source| SelectItem {
+                    value: source.expression(depth / 2),
+                    alias: source.maybe(Self::name),
+                }),
                 materialized: source.maybe(Self::flag),
                 body: WithBody::Query(Box::new(source.query(depth))),
                 span: SPAN,

@@ -12,7 +12,7 @@ use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableSource};
-use freestone_binder::{Catalog, Macro, MacroBody, Named};
+use freestone_binder::{Catalog, KeyedRecursion, Macro, MacroBody, Named};
 use freestone_sql::tree::{self, ExprKind, Literal, ObjectName, OptionItem, StatementKind, Version};
 use freestone_store::ObjectKind as Kind;
 use parking_lot::Mutex;
@@ -26,7 +26,7 @@ use crate::provider::FreestoneTable;
 use crate::provider::files::naming;
 use crate::provider::metadata;
 use crate::provider::versions::AT;
-use crate::recursion::WorkingTable;
+use crate::recursion::{KeyedQuery, WorkingTable};
 use crate::shared::{Materialized, referenced};
 use crate::sql::names::{CATALOG, SCHEMA, is_ours, name_in};
 use crate::sql::option_lists;
@@ -205,6 +205,10 @@ impl Catalog for Tables {
 
     fn work_table(&self, name: &str, schema: SchemaRef) -> Result<Arc<dyn TableSource>> {
         Ok(provider_as_source(Arc::new(WorkingTable::new(name, schema))))
+    }
+
+    fn keyed_recursion(&self, recursion: KeyedRecursion) -> Result<LogicalPlan> {
+        KeyedQuery::plan(recursion)
     }
 }
 

@@ -36,7 +36,7 @@ use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 
-use crate::recursion::RecursionExec;
+use crate::recursion::{KeyedRecursionExec, RecursionExec};
 use crate::settings::preserves_insertion_order;
 use crate::shared::SharedQueriesExec;
 use crate::spilling::with_few_partitions;
@@ -96,7 +96,7 @@ fn fused(
     }
     let children = plan.children();
     // A recursive query runs its step again and again, and a fused node runs once.
-    if children.is_empty() || plan.is::<RecursionExec>() {
+    if children.is_empty() || plan.is::<RecursionExec>() || plan.is::<KeyedRecursionExec>() {
         return Ok(plan.clone());
     }
     let (keeps, required) = (plan.maintains_input_order(), plan.required_input_ordering());

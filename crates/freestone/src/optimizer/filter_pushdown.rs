@@ -49,7 +49,7 @@ use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 use crate::exact::Canonical;
 use crate::expressions::partial::PartialFilter;
 use crate::provider::ScanAggregateExec;
-use crate::recursion::RecursionExec;
+use crate::recursion::{KeyedRecursionExec, RecursionExec};
 
 type Filter = Arc<dyn PhysicalExpr>;
 type Plan = Arc<dyn ExecutionPlan>;
@@ -266,7 +266,7 @@ fn with_own_bounds(aggregate: &AggregateExec) -> Result<Option<Plan>> {
 /// Whether an input runs several times in one run of the plan. Dynamic filters are those of its first time, so they
 /// would drop rows of the others.
 fn runs_often(node: &Plan, at: usize) -> bool {
-    node.is::<RecursionExec>() && at == 1
+    (node.is::<RecursionExec>() || node.is::<KeyedRecursionExec>()) && at >= 1
 }
 
 /// Whether the bounds that MIN and MAX have found so far determine which rows an aggregation needs. For this, each

@@ -5,6 +5,7 @@ use datafusion::error::Result;
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 
 use crate::provider::FreestoneTable;
+use crate::recursion::KeyedQuery;
 use crate::shared;
 
 /// Whether a plan scans only native tables, and all its functions always return the same result for the same arguments.
@@ -13,6 +14,7 @@ pub(crate) fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
     shared::apply(plan, &mut |node| {
         repeatable &= match node {
             LogicalPlan::RecursiveQuery(_) => false,
+            LogicalPlan::Extension(node) => !node.node.as_any().is::<KeyedQuery>(),
             // What was known of other tables may have become a constant.
             LogicalPlan::TableScan(scan) => FreestoneTable::is_present(scan),
             _ => true,

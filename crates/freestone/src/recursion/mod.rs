@@ -4,6 +4,7 @@
 //! which it reads as a table. The executor runs steps that it knows, see `fusion`; [`RecursionExec`] runs the others.
 
 mod exec;
+mod keyed;
 mod table;
 
 use std::collections::HashSet;
@@ -23,6 +24,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, PlanProperties};
 
 pub(crate) use exec::RecursionExec;
+pub(crate) use keyed::{KeyedPlans, KeyedQuery, KeyedRecursionExec};
 pub(crate) use table::{WorkingRows, WorkingScanExec, WorkingTable};
 
 /// Whether a plan reads the rows of a step of a recursive query around it, so that it has other rows in each step.
@@ -31,6 +33,10 @@ pub(crate) fn reads_outer_step(plan: &LogicalPlan) -> bool {
     let seen = plan.apply_with_subqueries(|node| {
         match node {
             LogicalPlan::RecursiveQuery(query) => _ = own.insert(query.name.clone()),
+            LogicalPlan::Extension(extension) => {
+                let query = extension.node.as_any().downcast_ref::<KeyedQuery>();
+                own.extend(query.into_iter().flat_map(KeyedQuery::tables).map(str::to_owned));
+            }
             LogicalPlan::TableScan(scan) => {
                 if let Ok(provider) = source_as_provider(&scan.source)
                     && let Some(table) = provider.downcast_ref::<WorkingTable>()

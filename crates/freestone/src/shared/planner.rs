@@ -29,6 +29,7 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, Phy
 use super::exec::{Body, SharedQueriesExec, SharedScanExec};
 use super::resolve::SharedTable;
 use crate::planning;
+use crate::recursion::KeyedPlans;
 
 /// The maximum number of scans whose filters are combined by OR and applied in the shared query.
 const FILTERS_MAX: usize = 8;
@@ -54,7 +55,8 @@ impl QueryPlanner for SharedPlanner {
             }),
             main => with_shared(main, session).await?,
         };
-        let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(PlannedQueries)]);
+        let planner =
+            DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(PlannedQueries), Arc::new(KeyedPlans)]);
         planner.create_physical_plan(planned.as_ref().unwrap_or(plan), session).await
     }
 }
@@ -81,7 +83,7 @@ async fn with_shared(main: &LogicalPlan, session: &dyn Session) -> Result<Option
     }
     // The physical rules are applied to the whole plan later.
     let bare = SessionStateBuilder::new_from_existing(state.clone()).with_physical_optimizer_rules(vec![]).build();
-    let planner = DefaultPhysicalPlanner::default();
+    let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(KeyedPlans)]);
     let mut planned: HashMap<u64, Arc<PlannedTable>> = HashMap::new();
     let mut bodies = vec![];
     let mut texts = vec![];
