@@ -76,7 +76,8 @@ pub use reading::{
 };
 pub use types::SqlType;
 pub use world::{
-    Catalog, Definition, Functions, JSON, Macro, MacroBody, PLACES, ROW_ID, SUMMARIZED, Settings, TableArgument, World,
+    Catalog, Definition, FILE_NAME, FILE_NAMES, Functions, JSON, Macro, MacroBody, PLACES, ROW_ID, SUMMARIZED,
+    Settings, TableArgument, World,
 };
 
 /// Begins the suffix that makes the name of a column in a plan different from others. A number follows. It is no part of what

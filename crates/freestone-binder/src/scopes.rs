@@ -31,8 +31,8 @@ pub(crate) struct Relation {
     pub columns: Vec<(String, Column)>,
     /// Of a function of one column, which may be called like the relation, further names of that column.
     pub function_names: &'static [&'static str],
-    /// The places of its rows, which statements read as `rowid`.
-    pub places: Option<Column>,
+    /// The column that no star and no join by equal names means, and its name in statements: [`ROW_ID`] or [`FILE_NAME`].
+    pub hidden: Option<(&'static str, Column)>,
     /// Whether it is VALUES without names of columns, which are also called `col0`, `col1`, …, as in DuckDB.
     pub is_values: bool,
     /// The columns of its primary key.
@@ -174,9 +174,9 @@ impl Scope {
         }
     }
 
-    /// A column of VALUES by DuckDB's name, or the places of a table's rows.
+    /// A column of VALUES by DuckDB's name, or a hidden column.
     fn values(&self, name: (&str, bool)) -> Found {
-        let value = |relation: &Relation| relation.value(name).or_else(|| relation.place(name));
+        let value = |relation: &Relation| relation.value(name).or_else(|| relation.hidden(name));
         let found: Vec<Expr> = self.relations.iter().filter_map(value).collect();
         match found.as_slice() {
             [] => Found::Nothing,
@@ -254,11 +254,13 @@ impl Relation {
         matches!((self.columns.get(at), self.columns.get(of)), (Some((_, one)), Some((_, other))) if one == other)
     }
 
-    /// The places of its rows, if a name means them.
-    fn place(&self, name: (&str, bool)) -> Option<Expr> {
-        let of_target = || self.columns.iter().find(|(own, _)| own == PLACES).map(|(_, column)| column);
-        let place = self.places.as_ref().or_else(of_target).filter(|_| is_same(ROW_ID, name))?;
-        Some(Expr::Cast(Cast::new(Box::new(Expr::Column(place.clone())), DataType::Int64)))
+    /// The places of its rows or the names of their files, if a name means them.
+    fn hidden(&self, name: (&str, bool)) -> Option<Expr> {
+        let of_target = || self.columns.iter().find(|(own, _)| own == PLACES).map(|(_, column)| (ROW_ID, column));
+        let hidden = self.hidden.as_ref().map(|(own, column)| (*own, column));
+        let (own, column) = hidden.or_else(of_target).filter(|(own, _)| is_same(own, name))?;
+        let value = Expr::Column(column.clone());
+        Some(if own == ROW_ID { Expr::Cast(Cast::new(Box::new(value), DataType::Int64)) } else { value })
     }
 
     /// The column of VALUES with the name `col0`, `col1`, ….
@@ -274,7 +276,7 @@ impl Relation {
             [] if !self.function_names.is_empty() && self.is_named(name) => {
                 self.columns.first().map_or(Found::Nothing, |(_, column)| Found::Column(column.clone().into(), 1))
             }
-            [] => match self.value(name).or_else(|| self.place(name)) {
+            [] => match self.value(name).or_else(|| self.hidden(name)) {
                 Some(value) => Found::Column(value, 1),
                 None => Found::Nothing,
             },

@@ -12,7 +12,7 @@ use crate::error::{At, Result, invalid, unsupported};
 use crate::expressions::{integer, text};
 use crate::plans::{self, Rows};
 use crate::scopes::Scope;
-use crate::tables::From;
+use crate::tables::{From, hide_file_names};
 use crate::types::list_of;
 use crate::unnests::unnest;
 use crate::world::TableArgument;
@@ -71,7 +71,9 @@ impl Binder<'_> {
             _ => &[],
         };
         if names.is_empty() || is_named || rows.names.len() != own {
-            return self.relation(rows, alias, vec![plain.name], span);
+            let mut from = self.relation(rows, alias, vec![plain.name], span)?;
+            hide_file_names(&mut from);
+            return Ok(from);
         }
         // The alias of the function is the name of its column, too, as in PostgreSQL.
         let alias = alias.map(|alias| TableAlias { columns: vec![alias.name.clone()], ..alias.clone() });

@@ -15,7 +15,7 @@ use crate::reading::Named;
 use crate::scopes::{Entry, Relation, Scope, is_default};
 use crate::select::Item;
 use crate::subqueries::subquery;
-use crate::world::PLACES;
+use crate::world::{FILE_NAME, FILE_NAMES, PLACES, ROW_ID};
 
 /// A part of FROM: its plan, and what its columns are called.
 #[derive(Debug, Clone)]
@@ -87,7 +87,9 @@ impl Binder<'_> {
             TableKind::Named { name, .. } => self.named_table(table, name),
             TableKind::File { path, .. } => {
                 let rows = self.read(table, path, span)?;
-                self.relation(rows, alias, vec![path.clone()], span)
+                let mut from = self.relation(rows, alias, vec![path.clone()], span)?;
+                hide_file_names(&mut from);
+                Ok(from)
             }
             TableKind::Query { query, .. } => {
                 let rows = self.query(query)?;
@@ -163,12 +165,11 @@ impl Binder<'_> {
         let has_places = rows.names.last().is_some_and(|last| last == PLACES)
             && Named::of(table).is_some_and(|named| self.world.catalog.has_places(&named));
         let mut from = self.relation(rows, alias, own, span)?;
+        if has_places {
+            hide_last(&mut from, ROW_ID);
+        }
+        hide_file_names(&mut from);
         if let Some(relation) = from.relations.first_mut() {
-            if has_places {
-                // No star and no join by equal names means it.
-                relation.places = relation.columns.pop().map(|(_, column)| column);
-                from.star.pop();
-            }
             let column = |at: &usize| relation.columns.get(*at).map(|(_, column)| column.clone());
             relation.key = places.iter().filter_map(column).collect();
         }
@@ -298,4 +299,19 @@ pub(crate) fn rows_of(plan: LogicalPlan, items: Vec<Item>) -> datafusion_common:
     let names: Vec<String> = items.iter().map(|item| item.name.clone()).collect();
     let values = items.into_iter().map(|item| item.value).zip(names.iter().map(String::as_str)).collect();
     Ok(Rows { plan: plans::project(plan, named(values))?, names })
+}
+
+/// Hides the names of files that a table has as its last column.
+pub(crate) fn hide_file_names(from: &mut From) {
+    if from.star.last().is_some_and(|last| last.name == FILE_NAMES) {
+        hide_last(from, FILE_NAME);
+    }
+}
+
+/// Hides the last column of a table, which statements read by this name.
+fn hide_last(from: &mut From, name: &'static str) {
+    if let Some(relation) = from.relations.first_mut() {
+        relation.hidden = relation.columns.pop().map(|(_, column)| (name, column));
+        from.star.pop();
+    }
 }

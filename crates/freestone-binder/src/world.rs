@@ -122,6 +122,10 @@ pub trait Catalog {
 pub const ROW_ID: &str = "rowid";
 /// The column of these places.
 pub const PLACES: &str = "__row_id";
+/// The name by which statements read the file of each row, where the files have no such column.
+pub const FILE_NAME: &str = "filename";
+/// The column of these names.
+pub const FILE_NAMES: &str = "__file_name";
 
 /// A macro.
 #[derive(Debug, Clone)]

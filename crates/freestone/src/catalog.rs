@@ -208,6 +208,11 @@ impl Scope {
         self
     }
 
+    /// From now on, tables of files have the names of the files as a hidden column.
+    pub fn name_files(&self) {
+        self.files.name_files();
+    }
+
     /// Infers the types of text files like this.
     pub fn with_inference(mut self, inference: Inference) -> Self {
         self.files = self.files.with_inference(inference);

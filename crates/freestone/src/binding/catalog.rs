@@ -12,7 +12,7 @@ use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableSource};
-use freestone_binder::{Catalog, KeyedRecursion, Macro, MacroBody, Named};
+use freestone_binder::{Catalog, FILE_NAME, KeyedRecursion, Macro, MacroBody, Named};
 use freestone_sql::tree::{self, ExprKind, Literal, ObjectName, OptionItem, StatementKind, Version};
 use freestone_store::ObjectKind as Kind;
 use parking_lot::Mutex;
@@ -59,7 +59,12 @@ impl Tables {
         scope: &Scope,
         (named, text): (Vec<Named>, &str),
     ) -> Tables {
-        let reads_places = text.as_bytes().windows(5).any(|part| part.eq_ignore_ascii_case(b"rowid"));
+        let has =
+            |word: &str| text.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()));
+        let reads_places = has(freestone_binder::ROW_ID);
+        if has(FILE_NAME) {
+            scope.name_files();
+        }
         let mut tables = Tables { reads_places, ..Tables::none(planner, scope) };
         tables.look_up(planner, state, named).await;
         tables

@@ -798,11 +798,29 @@ async fn options_that_people_use() {
         .await;
     place.check("SELECT x FROM read_csv('@/f', filename => 'of') WHERE of LIKE '%2.csv'", &["2"]).await;
     place.check_error("FROM read_csv('@/f/1.csv', filename => 'x')", "the files have a column x").await;
+    file_names(&place).await;
     place.write("g/notes.txt", "x");
     place.check_error("SELECT * FROM '@/g/'", "the folder holds no data file, only notes.txt").await;
     place.write("h/1.csv", "x\n1\n");
     place.write("h/2.json", "{\"x\":1}");
     place.check_error("SELECT * FROM '@/h'", "files of several formats: 1 .csv, 1 .json").await;
+}
+
+/// The name of each row's file, which no star means.
+async fn file_names(place: &Place) {
+    let both = &["1|1.csv", "2|2.csv"];
+    place.check("SELECT x, split_part(filename, '/', -1) FROM '@/f/*.csv'", both).await;
+    place.check("SELECT x, split_part(f.FileName, '/', -1) FROM read_csv('@/f/*.csv') AS f", both).await;
+    place.check("SELECT * FROM '@/f/*.csv' WHERE filename LIKE '%2.csv'", &["2"]).await;
+    place.check("SELECT count(*) FROM (FROM '@/f/*.csv') GROUP BY ALL ORDER BY 1 -- filename", &["2"]).await;
+    let joined = "SELECT count(*), count(DISTINCT a.filename) FROM '@/f/*.csv' a JOIN '@/f/*.csv' b USING (x)";
+    place.check(joined, &["2|2"]).await;
+    place.check("SELECT * FROM '@/f/*.csv' a NATURAL JOIN '@/f/1.csv' b WHERE a.filename <> ''", &["1"]).await;
+    place.check("WITH w AS (SELECT filename AS f, x FROM '@/f') SELECT x FROM w WHERE f LIKE '%1.csv'", &["1"]).await;
+    place.write("own/1.csv", "filename,y\nmine,1\n");
+    place.check("SELECT * FROM '@/own/1.csv' WHERE filename = 'mine'", &["mine|1"]).await;
+    place.check_error("SELECT filename FROM (FROM '@/f/*.csv')", "no column filename").await;
+    place.check_error("SELECT filename FROM (SELECT 1 AS x)", "no column filename").await;
 }
 
 #[tokio::test]

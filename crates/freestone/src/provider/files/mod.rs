@@ -39,8 +39,10 @@ mod types;
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::catalog::TableProvider;
+use freestone_binder::FILE_NAMES;
 use freestone_bucket::Stores;
 use parking_lot::Mutex;
 
@@ -71,6 +73,8 @@ pub(crate) struct OpenFiles {
     inference: Inference,
     rejects: RejectTables,
     stores: Stores,
+    /// Whether tables have the names of the files as a hidden column.
+    with_names: Arc<AtomicBool>,
 }
 
 impl OpenFiles {
@@ -94,6 +98,11 @@ impl OpenFiles {
         Self { stores: stores.clone(), ..self }
     }
 
+    /// From now on, tables have the names of the files as their last column, which is hidden.
+    pub fn name_files(&self) {
+        self.with_names.store(true, Ordering::Relaxed);
+    }
+
     /// A table over the files that match names, folders or patterns.
     ///
     /// # Errors
@@ -104,7 +113,11 @@ impl OpenFiles {
 
     /// The files that match names, folders or patterns.
     fn set(&self, names: &[String], options: &FileOptions) -> Result<Arc<FileSet>> {
-        let options = &self.inference.applied(options);
+        let mut options = self.inference.applied(options);
+        if self.with_names.load(Ordering::Relaxed) {
+            options.filename.get_or_insert_with(|| FILE_NAMES.to_owned());
+        }
+        let options = &options;
         let key = format!("{names:?} {options:?}");
         let known = self.sets.lock().get(&key).cloned();
         let set = match known {

@@ -12,6 +12,7 @@ use std::thread;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::common::ColumnStatistics;
 use datafusion::scalar::ScalarValue;
+use freestone_binder::FILE_NAMES;
 use freestone_bucket::{Place, Stores, Traffic, has_scheme};
 use parking_lot::Mutex;
 
@@ -132,9 +133,13 @@ impl FileSet {
         options.check_columns(columns.iter().map(|column| column.name.as_str()))?;
         let mut partitions = if options.hive == Some(false) { vec![] } else { partition_columns(&partitions) };
         columns.retain(|column| !partitions.iter().any(|(name, ..)| *name == column.name));
-        if let Some(name) = &options.filename {
+        let is_taken = |name: &String| {
             let taken = columns.iter().map(|column| &column.name).chain(partitions.iter().map(|(name, ..)| name));
-            if taken.into_iter().any(|taken| taken == name) {
+            taken.into_iter().any(|taken| taken == name)
+        };
+        // The files' own column comes before the hidden one.
+        if let Some(name) = options.filename.as_ref().filter(|name| *name != FILE_NAMES || !is_taken(name)) {
+            if is_taken(name) {
                 return Err(Error::invalid(format!("FILENAME: the files have a column {name}"))
                     .with_hint("give the column another name: FILENAME 'name'"));
             }
