@@ -68,8 +68,10 @@ class PulseHyper(Set):
             self.connection.execute_command(self.create(table))
 
     def create(self, table: str) -> str:
-        parquet = f"SELECT * FROM external('{self.job.parquet(table)}', FORMAT => 'parquet')"
-        return f"CREATE {'TEMPORARY VIEW' if self.are_files else 'TABLE'} {table} AS ({parquet})"
+        path = self.job.parquet(table)
+        if self.are_files:
+            return f"CREATE TEMPORARY EXTERNAL TABLE {table} FOR '{path}' (WITH (FORMAT => 'parquet'))"
+        return f"CREATE TABLE {table} AS (SELECT * FROM external('{path}', FORMAT => 'parquet'))"
 
     def run(self, name: str, sql: str) -> tuple[float, Rows]:
         return timed(lambda: self.connection.execute_list_query(sql), lambda rows: [list(row) for row in rows])
