@@ -32,6 +32,7 @@ mod postgres;
 mod regex;
 mod results;
 mod rows;
+mod sequences;
 mod series;
 mod similarity;
 pub(crate) mod spans;

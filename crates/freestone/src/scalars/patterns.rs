@@ -1,5 +1,6 @@
 //! Compiled regular expressions. Of one that ends in `.*`, only what stands before that is looked for: the rest of a text matches
-//! as it is. Texts without a piece that each match has are not looked at further.
+//! as it is. Texts without a piece that each match has are not looked at further. Sequences are taken without the library, see
+//! [`super::sequences`].
 
 use std::ops::Range;
 
@@ -8,6 +9,8 @@ use memchr::memmem::Finder;
 use regex::{CaptureLocations, Regex, RegexBuilder};
 use regex_syntax::ParserBuilder;
 use regex_syntax::hir::{Class, ClassUnicode, ClassUnicodeRange, Hir, HirKind, Look};
+
+use super::sequences::Sequence;
 
 /// How a pattern is read.
 #[derive(Debug, Clone, Copy, Default)]
@@ -24,6 +27,8 @@ pub(super) struct Pattern {
     pub whole: Regex,
     groups: CaptureLocations,
     head: Option<Head>,
+    /// The head, or all of it if it has none.
+    sequence: Option<Sequence>,
     needed: Option<Finder<'static>>,
 }
 
@@ -33,12 +38,18 @@ struct Head {
     groups: CaptureLocations,
     /// Whether the rest goes over lines' ends.
     dot_is_all: bool,
+    sequence: Option<Sequence>,
 }
 
 /// A match, and the places of its groups except the first, which is all of it.
 pub(super) struct Found<'p> {
     pub range: Range<usize>,
-    groups: &'p CaptureLocations,
+    groups: Groups<'p>,
+}
+
+enum Groups<'p> {
+    OfLibrary(&'p CaptureLocations),
+    OfSequence(&'p [(usize, usize)]),
 }
 
 impl Pattern {
@@ -49,11 +60,15 @@ impl Pattern {
     pub fn new(pattern: &str, reading: Reading) -> Result<Pattern, regex::Error> {
         let Reading { folds, dot_is_all } = reading;
         let whole = RegexBuilder::new(pattern).case_insensitive(folds).dot_matches_new_line(dot_is_all).build()?;
-        let head = Head::of(pattern, reading).filter(|head| head.regex.captures_len() == whole.captures_len());
+        let mut head = Head::of(pattern, reading).filter(|head| head.regex.captures_len() == whole.captures_len());
         let mut parser = ParserBuilder::new().case_insensitive(folds).dot_matches_new_line(dot_is_all).build();
-        let needed =
-            parser.parse(pattern).ok().and_then(|hir| needed(&hir).map(|piece| Finder::new(piece).into_owned()));
-        Ok(Pattern { groups: whole.capture_locations(), head, whole, needed })
+        let parsed = parser.parse(pattern).ok();
+        let needed = parsed.as_ref().and_then(|hir| needed(hir).map(|piece| Finder::new(piece).into_owned()));
+        let sequence = match &mut head {
+            Some(head) => head.sequence.take(),
+            None => parsed.as_ref().and_then(Sequence::of),
+        };
+        Ok(Pattern { groups: whole.capture_locations(), head, sequence, whole, needed })
     }
 
     /// Whether a text has a match.
@@ -65,8 +80,21 @@ impl Pattern {
         self.needed.as_ref().is_none_or(|piece| piece.find(text.as_bytes()).is_some())
     }
 
+    /// The end of the match of the sequence, if it takes a text.
+    fn taken(&mut self, text: &str) -> Option<usize> {
+        let sequence = self.sequence.as_mut()?;
+        match &self.head {
+            Some(head) if !head.is_enough_for(text) => None,
+            Some(_) => sequence.take(text).map(|_| text.len()),
+            None => sequence.take(text),
+        }
+    }
+
     /// The range of the first match in a text.
-    pub fn find(&self, text: &str) -> Option<Range<usize>> {
+    pub fn find(&mut self, text: &str) -> Option<Range<usize>> {
+        if let Some(end) = self.taken(text) {
+            return Some(0..end);
+        }
         if !self.can_match(text) {
             return None;
         }
@@ -78,17 +106,21 @@ impl Pattern {
 
     /// The first match in a text, with its groups.
     pub fn captures(&mut self, text: &str) -> Option<Found<'_>> {
+        if let Some(end) = self.taken(text) {
+            let groups = Groups::OfSequence(self.sequence.as_ref().map_or(&[], Sequence::groups));
+            return Some(Found { range: 0..end, groups });
+        }
         if !self.can_match(text) {
             return None;
         }
         match self.head.as_mut().filter(|head| head.is_enough_for(text)) {
             Some(Head { regex, groups, .. }) => {
                 let start = regex.captures_read(groups, text)?.start();
-                Some(Found { range: start..text.len(), groups })
+                Some(Found { range: start..text.len(), groups: Groups::OfLibrary(groups) })
             }
             None => {
                 let range = self.whole.captures_read(&mut self.groups, text)?.range();
-                Some(Found { range, groups: &self.groups })
+                Some(Found { range, groups: Groups::OfLibrary(&self.groups) })
             }
         }
     }
@@ -99,7 +131,10 @@ impl Found<'_> {
     pub fn group<'t>(&self, text: &'t str, group: usize) -> &'t str {
         let range = match group {
             0 => Some(self.range.clone()),
-            _ => self.groups.get(group).map(|(start, end)| start..end),
+            _ => match self.groups {
+                Groups::OfLibrary(groups) => groups.get(group).map(|(start, end)| start..end),
+                Groups::OfSequence(groups) => groups.get(group).map(|(start, end)| *start..*end),
+            },
         };
         range.and_then(|range| text.get(range)).unwrap_or_default()
     }
@@ -119,8 +154,9 @@ impl Head {
         let HirKind::Class(Class::Unicode(class)) = repetition.sub.kind() else { return None };
         let is_all = [(true, any_character()), (false, but_line_ends())].into_iter().find(|(_, of)| of == class)?.0;
         let takes_rest = repetition.min == 0 && repetition.max.is_none() && (repetition.greedy || is_to_end);
-        let regex = Regex::new(&Hir::concat(head.to_vec()).to_string()).ok().filter(|_| takes_rest)?;
-        Some(Head { groups: regex.capture_locations(), regex, dot_is_all: is_all })
+        let head = Hir::concat(head.to_vec());
+        let regex = Regex::new(&head.to_string()).ok().filter(|_| takes_rest)?;
+        Some(Head { groups: regex.capture_locations(), regex, dot_is_all: is_all, sequence: Sequence::of(&head) })
     }
 
     fn is_enough_for(&self, text: &str) -> bool {
