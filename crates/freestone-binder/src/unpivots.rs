@@ -50,10 +50,11 @@ impl Binder<'_> {
                 (into.name.text.clone(), values)
             }
         };
+        let mut items: Vec<Item> = self.star(&Star::default(), span)?;
         let mut entries = vec![];
         for item in &unpivot.columns {
             let alias = item.alias.as_ref().map(|alias| alias.text.clone());
-            entries.extend(self.entries(&item.value, alias)?);
+            entries.extend(self.entries(&item.value, alias, &items)?);
         }
         if let Some(wrong) = entries.iter().find(|entry| entry.values.len() != values.len()) {
             let (names, columns) = (values.len(), wrong.values.len());
@@ -61,7 +62,6 @@ impl Binder<'_> {
             return Err(invalid(span, message));
         }
         let is_used = |item: &Item| entries.iter().any(|entry| entry.columns.contains(&item.name));
-        let mut items: Vec<Item> = self.star(&Star::default(), span)?;
         items.retain(|item| !is_used(item));
         let names = entries.iter().map(|entry| text(&entry.name)).collect();
         items.push(Item { value: self.unnested_list(names, span)?, name });
@@ -77,8 +77,8 @@ impl Binder<'_> {
         Ok(Expr::Unnest(Unnest { expr: Box::new(list), outer: false }))
     }
 
-    /// The rows that a column, a row of columns, or a star stands for.
-    fn entries(&mut self, written: &tree::Expr, alias: Option<String>) -> Result<Vec<Entry>> {
+    /// The rows that a column, a row of columns, or a star stands for. `all` are the columns of the table.
+    fn entries(&mut self, written: &tree::Expr, alias: Option<String>, all: &[Item]) -> Result<Vec<Entry>> {
         let of_items = |items: Vec<Item>| {
             let entry =
                 |item: Item| Entry { values: vec![item.value], columns: vec![item.name.clone()], name: item.name };
@@ -97,11 +97,22 @@ impl Binder<'_> {
         };
         let (mut values, mut names) = (vec![], vec![]);
         for column in columns {
-            values.push(self.expression(column)?);
-            names.push(column_name(column));
+            let value = self.expression(column)?;
+            // The name is that of the column, which may be written in another case.
+            let own = all.iter().find(|item| item.value == *without_casts(&value));
+            names.push(own.map_or_else(|| column_name(column), |item| item.name.clone()));
+            values.push(value);
         }
         let name = alias.unwrap_or_else(|| names.join("_"));
         Ok(vec![Entry { values, columns: names, name }])
+    }
+}
+
+fn without_casts(value: &Expr) -> &Expr {
+    match value {
+        Expr::Cast(cast) => without_casts(&cast.expr),
+        Expr::TryCast(cast) => without_casts(&cast.expr),
+        other => other,
     }
 }
 

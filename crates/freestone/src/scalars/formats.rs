@@ -261,9 +261,10 @@ fn percents(format: &str) -> Result<Vec<Part>> {
             spec.align = None;
         }
         spec.width = number(&characters, &mut at)?.unwrap_or(0);
-        if characters.get(at) == Some(&'.') {
+        let has_point = characters.get(at) == Some(&'.');
+        if has_point {
             at += 1;
-            spec.precision = Some(number(&characters, &mut at)?.unwrap_or(0));
+            spec.precision = number(&characters, &mut at)?;
         }
         // The length modifier of a C type.
         while characters.get(at).is_some_and(|c| "lhqjzt".contains(*c)) {
@@ -273,6 +274,12 @@ fn percents(format: &str) -> Result<Vec<Part>> {
             return invalid(format!("the format '{format}' ends in a place without a type"));
         };
         at += 1;
+        match kind {
+            _ if !has_point || spec.precision.is_some() => {}
+            // A point without a number separates thousands, as in DuckDB.
+            'd' | 'i' | 'u' => spec.thousands = Some('.'),
+            _ => spec.precision = Some(0),
+        }
         spec.kind = Some(match kind {
             'i' | 'u' => 'd',
             's' => '?',

@@ -9,11 +9,16 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::function::Scalar;
 use super::kinds::Kind::{Int, Text};
 use super::kinds::{INT, TEXT};
-use super::rows::{int_of_text, ints, texts};
+use super::rows::{int_of_text, ints, text_of_text, texts};
 use crate::times::Call;
 
 pub(super) fn all() -> Vec<Scalar> {
     vec![
+        Scalar::new(&["reverse"], &[&[Text]], TEXT, |call| {
+            text_of_text(call, |text| {
+                Ok(if text.is_ascii() { text.chars().rev().collect() } else { text.graphemes(true).rev().collect() })
+            })
+        }),
         Scalar::new(&["length_grapheme"], &[&[Text]], INT, |call| {
             int_of_text(call, |text| text.graphemes(true).count() as i64)
         }),

@@ -338,8 +338,13 @@ fn bar(call: &Call) -> Result<ArrayRef> {
         if numbers.iter().any(|array| array.value(row).is_nan()) {
             return invalid("a bar has no NaN as value or bound");
         }
-        let share = ((value(0) - value(1)) / (value(2) - value(1))).clamp(0.0, 1.0);
-        let eighths = if share.is_nan() { 0 } else { (share * width * 8.0) as usize };
+        // Also where the bounds are in the other order, as in DuckDB.
+        let share = match value(0) {
+            number if number <= value(1) => 0.0,
+            number if number >= value(2) => 1.0,
+            number => (number - value(1)) / (value(2) - value(1)),
+        };
+        let eighths = (share * width * 8.0) as usize;
         let mut text = "█".repeat(eighths / 8);
         text.extend(["▏", "▎", "▍", "▌", "▋", "▊", "▉"].get((eighths % 8).wrapping_sub(1)).copied());
         text.extend(std::iter::repeat_n(' ', (width as usize).saturating_sub(eighths.div_ceil(8))));
