@@ -88,7 +88,7 @@ impl PhysicalOptimizerRule for LimitsInOrder {
 }
 
 /// Whether a union or the scan of a shared query gives the rows of a plan.
-fn leads_to_parts(plan: &Plan) -> bool {
+pub(super) fn leads_to_parts(plan: &Plan) -> bool {
     let is_part = plan.is::<UnionExec>() || plan.is::<SharedScanExec>();
     let passes = passes_rows(plan) || dealt(plan).is_some();
     is_part || passes && plan.children().into_iter().any(leads_to_parts)

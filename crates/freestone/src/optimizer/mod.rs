@@ -20,6 +20,7 @@ mod join_key_forms;
 mod join_keys;
 pub(crate) mod join_order;
 mod large_fetch;
+mod limits_stay;
 mod long_patterns;
 mod nested_comparisons;
 mod offsets;

@@ -15,7 +15,7 @@ use super::in_order::{InOrder, LimitsInOrder};
 use super::join_order::JoinOrder;
 use super::large_fetch::LargeFetch;
 use super::offsets::Offsets;
-use super::{Rule, corrected};
+use super::{Rule, corrected, limits_stay};
 use crate::context::Cancellation;
 use crate::fusion::Fusion;
 use crate::planning;
@@ -99,6 +99,7 @@ fn rules(memory_limit: Option<usize>) -> Vec<Rule> {
     rules.insert(1, Arc::new(JoinOrder));
     // Before sorts are taken away.
     rules.insert(2, Arc::new(Offsets));
+    limits_stay::around_moved_sorts(&mut rules);
     rules.push(Arc::new(KeepFileOrder));
     rules.push(Arc::new(SmallBatches));
     rules.push(Arc::new(DictionaryEvaluation));

@@ -72,6 +72,8 @@ const RULES: &[(&str, Decision, &str)] = &[
     ("guarded_scans", Ours, "guards among filters that meet in a scan"),
     ("ReadFields", Ours, "projections read fields of structs instead of structs"),
     ("JoinOrder", Ours, "inner joins by their estimated rows"),
+    ("LimitsHeld", Ours, "limits of rows without an order, which no sort passes while sorts are moved"),
+    ("LimitsFreed", Ours, "these limits as DataFusion has them, afterwards"),
     ("Offsets", Ours, "sorts stay on which an OFFSET or numbers of rows depend"),
     ("Recursions", Ours, "steps of recursive queries read the rows before several times"),
     ("GroupingSets", Ours, "nothing is known around grouping sets"),
