@@ -164,6 +164,7 @@ impl Binder<'_> {
 
     fn of_scalar(&mut self, function: Arc<ScalarUDF>, arguments: Vec<Expr>) -> Expr {
         self.is_volatile |= function.signature().volatility == Volatility::Volatile;
+        let arguments = self.world.functions.nested_json(function.name(), arguments, &self.schema());
         Expr::ScalarFunction(ScalarFunction::new_udf(function, arguments))
     }
 

@@ -216,6 +216,11 @@ pub trait Functions {
         None
     }
 
+    /// The arguments of a call, of which those that are JSON are nested as such in the JSON that the function makes.
+    fn nested_json(&self, _function: &str, arguments: Vec<Expr>, _schema: &DFSchema) -> Vec<Expr> {
+        arguments
+    }
+
     /// A part of a value: a field, an item, or a range of items.
     ///
     /// # Errors

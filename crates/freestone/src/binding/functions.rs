@@ -25,6 +25,7 @@ use freestone_sql::tree::{self, BinaryOperator, IntervalUnit};
 
 use super::Answers;
 use super::catalog::{of_function, source_of, text};
+use super::json_parts::{self, is_json_value};
 use crate::catalog::Scope;
 use crate::error::ErrorKind;
 use crate::json_text::conversion as json_conversion;
@@ -35,7 +36,7 @@ use crate::provider::files::{FILE_FUNCTIONS, SNIFF};
 use crate::provider::metadata;
 use crate::scalars::{bits, spans};
 use crate::settings::{self, Nulls};
-use crate::sql::function_macros;
+use crate::sql::function_macros::{self, JSON_PART};
 use crate::sql::names::name_in;
 use crate::sql::option_lists;
 use crate::sql::statement::quote;
@@ -282,6 +283,13 @@ impl Functions for Registry<'_> {
         Some(self.scalar(name)?.call(vec![value.clone(), null]))
     }
 
+    fn nested_json(&self, function: &str, arguments: Vec<Expr>, schema: &DFSchema) -> Vec<Expr> {
+        match self.scalar(JSON_PART) {
+            Some(part) => json_parts::nested(function, arguments, schema, &part),
+            None => arguments,
+        }
+    }
+
     fn access(&self, value: Expr, access: GetFieldAccess, schema: &DFSchema) -> Result<Expr> {
         let part = match &access {
             GetFieldAccess::ListIndex { key } => Some(key.as_ref().clone()),
@@ -441,15 +449,4 @@ fn planned(operator: BinaryOperator) -> Option<Operator> {
         | BinaryOperator::Overlaps
         | BinaryOperator::Power => return None,
     })
-}
-
-/// Whether a value is known to be JSON: of a column that was declared so, or of a function that makes it.
-fn is_json_value(value: &Expr, schema: &DFSchema) -> bool {
-    match value {
-        Expr::Alias(alias) => is_json_value(&alias.expr, schema),
-        Expr::ScalarFunction(call) if scalars::makes_json(call.name()) => {
-            value.get_type(schema).is_ok_and(|kind| kind.is_string())
-        }
-        value => value.to_field(schema).is_ok_and(|(_, field)| text_types::is_json(&field)),
-    }
 }

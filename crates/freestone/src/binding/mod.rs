@@ -5,6 +5,7 @@
 
 mod catalog;
 mod functions;
+mod json_parts;
 
 use std::sync::Arc;
 

@@ -8,6 +8,7 @@ use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 
+use super::json_parts::part_of_json;
 use super::{ValueTexts, value_type};
 use crate::json_text::append_json_string;
 
@@ -42,6 +43,9 @@ impl<'a> JsonValues<'a> {
     /// # Errors
     /// A type that cannot be written.
     pub fn new(array: &'a dyn Array, non_finite: NonFinite) -> Result<Self, ArrowError> {
+        if let Some(parts) = part_of_json(array) {
+            return Ok(JsonValues { texts: ValueTexts::new(parts)?, form: Form::Literal, non_finite });
+        }
         let boxed = |array: &'a dyn Array| JsonValues::new(array, non_finite).map(Box::new);
         let form = match array.data_type() {
             DataType::List(_) => {

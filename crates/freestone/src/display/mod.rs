@@ -3,6 +3,7 @@
 
 mod calendar;
 mod json;
+mod json_parts;
 mod literals;
 mod nested;
 
@@ -20,6 +21,7 @@ use nested::NestedTexts;
 pub use json::{JsonValues, NonFinite, json_key};
 
 pub use crate::json_text::append_json_string;
+pub(crate) use json_parts::{json_part, part_of_json, part_type};
 pub(crate) use literals::condition;
 pub(crate) use nested::has_parts;
 

@@ -13,8 +13,10 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::kinds::{Kind, described};
+use super::json::makes_json;
+use super::kinds::{Kind, TEXT, described};
 use crate::growth::{self, Function, Growth};
+use crate::text_types;
 use crate::times::{Call, evaluate, evaluate_rows, wrong_types};
 
 /// Computes a function for all rows of its arguments.
@@ -177,7 +179,9 @@ impl ScalarUDFImpl for Scalar {
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
         let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
         let Some(types) = (self.coercion)(&types) else { return self.wrong(&types) };
-        Ok(Arc::new(Field::new(self.name, (self.result)(&types, args.scalar_arguments)?, true)))
+        let field = Field::new(self.name, (self.result)(&types, args.scalar_arguments)?, true);
+        let is_json = makes_json(self.name) && *field.data_type() == TEXT;
+        Ok(Arc::new(if is_json { field.with_metadata(text_types::made_json()) } else { field }))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

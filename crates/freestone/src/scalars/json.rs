@@ -15,9 +15,9 @@ use super::json_path::{Step, found, is_many, path};
 use super::kinds::Kind::{self, Any, Int, List, Rest, Text};
 use super::kinds::{BOOL, INT, TEXT, list_of};
 use super::rows::{Parts, any_null, bool_of_pairs, invalid, lists, texts};
-use crate::display::{JsonValues, NonFinite, ValueTexts, texts_of};
+use crate::display::{JsonValues, NonFinite, ValueTexts, json_part, part_of_json, part_type, texts_of};
 use crate::json_text::{Node, append_json_string, known, parse, unescaped};
-use crate::sql::function_macros::{AS_JSON, AS_JSON_OR_NULL};
+use crate::sql::function_macros::{AS_JSON, AS_JSON_OR_NULL, JSON_PART};
 use crate::sql::text_types::CHECK_JSON;
 use crate::times::{Call, exact_cast};
 
@@ -31,6 +31,7 @@ pub(super) fn all() -> Vec<Scalar> {
         extract_string(),
         Scalar::new(&[AS_JSON], &[&[Any]], TEXT, |call| as_json(call, true)),
         Scalar::new(&[AS_JSON_OR_NULL], &[&[Any]], TEXT, |call| as_json(call, false)),
+        Scalar::new(&[JSON_PART], &[&[Any]], part_type(), as_part),
         Scalar::new(&["json"], &[&[Text]], TEXT, |call| {
             let values = texts(call, 0)?;
             let rows = values.iter().map(|text| text.map(|text| Ok(known(text)?.text())).transpose());
@@ -65,8 +66,25 @@ pub(super) fn all() -> Vec<Scalar> {
 
 /// Whether the results of a function are JSON, and no other texts.
 pub(crate) fn makes_json(function: &str) -> bool {
-    const MAKING: [&str; 7] =
-        [AS_JSON, AS_JSON_OR_NULL, "json", "json_extract", "to_json", "json_array", "json_object"];
+    const MAKING: [&str; 17] = [
+        AS_JSON,
+        AS_JSON_OR_NULL,
+        "json",
+        "json_extract",
+        "to_json",
+        "json_array",
+        "json_object",
+        "freestone_json_of_entries",
+        "json_set",
+        "json_insert",
+        "json_replace",
+        "json_remove",
+        "json_merge_patch",
+        "json_deep_merge",
+        "json_merge_patch_diff",
+        "json_strip_nulls",
+        "json_structure",
+    ];
     MAKING.contains(&function)
 }
 
@@ -195,6 +213,13 @@ fn as_json(call: &Call, strict: bool) -> Result<ArrayRef> {
     Ok(Arc::new(values.iter().map(row).collect::<Result<StringViewArray>>()?))
 }
 
+/// JSON as [`JsonValues`] nests it.
+fn as_part(call: &Call) -> Result<ArrayRef> {
+    let values = texts(call, 0)?;
+    let rows = values.iter().map(|text| text.map(|text| Ok(known(text)?.text())).transpose());
+    Ok(json_part(rows.collect::<Result<StringViewArray>>()?))
+}
+
 /// The parsed path of each row from the optional second argument.
 fn optional_paths(call: &Call) -> Result<Option<StringViewArray>> {
     if call.count() > 1 { texts(call, 1).map(Some) } else { Ok(None) }
@@ -315,7 +340,7 @@ fn json_of_list(call: &Call) -> Result<ArrayRef> {
     let Some(pairs) = entries.values().as_struct_opt().filter(|pairs| pairs.num_columns() == 2) else {
         return Ok(call.nulls());
     };
-    let names = texts_of(pairs.column(0))?;
+    let names = texts_of(part_of_json(pairs.column(0)).unwrap_or(pairs.column(0)))?;
     let json = JsonValues::new(pairs.column(1).as_ref(), NonFinite::Null)?;
     let row = |row: usize| -> Result<Option<String>> {
         if entries.is_null(row) {

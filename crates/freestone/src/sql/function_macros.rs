@@ -4,6 +4,8 @@
 /// The functions by which casts to JSON and BLOB and the operator `~` are computed.
 pub(crate) const AS_JSON: &str = "freestone_json";
 pub(crate) const AS_JSON_OR_NULL: &str = "freestone_json_or_null";
+/// A text as JSON that is nested in other JSON.
+pub(crate) const JSON_PART: &str = "freestone_json_part";
 pub(crate) const AS_BLOB: &str = "freestone_blob";
 pub(crate) const AS_BLOB_OR_NULL: &str = "freestone_blob_or_null";
 pub(crate) const BITS_NOT: &str = "freestone_bits_not";

@@ -32,8 +32,10 @@ use crate::type_names::type_name;
 /// The metadata of a field with the labels of its ENUM, as a list in JSON.
 pub(crate) const LABELS: &str = "freestone.enum";
 
-/// The metadata of a field of JSON, which is for clients alone.
+/// The metadata of a field of JSON, which is for clients.
 const JSON: &str = "freestone.json";
+/// The metadata of a field of JSON that a function has made. Clients see a text.
+const MADE_JSON: &str = "freestone.made_json";
 /// The metadata of a field with the name of its [`NormalText`].
 pub(crate) const NORMAL: &str = "freestone.normal";
 
@@ -56,6 +58,16 @@ pub fn normal_of(field: &Field) -> Option<NormalText> {
 /// Whether a field's texts are JSON.
 pub fn is_json(field: &Field) -> bool {
     field.metadata().contains_key(JSON)
+}
+
+/// Whether a field's texts are JSON, of a column or of a function that makes it.
+pub(crate) fn has_json(field: &Field) -> bool {
+    is_json(field) || field.metadata().contains_key(MADE_JSON)
+}
+
+/// The metadata of a field of JSON that a function has made.
+pub(crate) fn made_json() -> HashMap<String, String> {
+    HashMap::from([(MADE_JSON.to_owned(), String::new())])
 }
 
 /// The metadata of a field of texts in a normal form.
