@@ -13,6 +13,7 @@ use freestone_sql::tree::{self, Argument, Call, ExprKind, ObjectName};
 
 use crate::binder::Binder;
 use crate::chains::conjunction;
+use crate::collations::COLLATED;
 use crate::definitions::Clauses;
 use crate::error::{At, BindError, Result, invalid, unknown};
 use crate::scopes::is_default;
@@ -78,6 +79,7 @@ impl Binder<'_> {
             return Ok(value);
         }
         let mut plain = plain;
+        let is_collated = COLLATED.contains(&plain.name.as_str());
         if let Some(other) = self.world.functions.synonym(&plain.name).filter(|_| !plain.quoted) {
             plain.name = other.to_owned();
         }
@@ -92,7 +94,11 @@ impl Binder<'_> {
             self.without_clauses(&plain)?;
             let arguments = self.arguments(&plain.arguments)?;
             let names = function.signature().parameter_names.clone();
-            let values = positional(arguments, names, span)?;
+            let mut values = positional(arguments, names, span)?;
+            if is_collated {
+                let written: Vec<&tree::Expr> = plain.arguments.iter().map(|argument| &argument.value).collect();
+                self.collate_operands(&written, &mut values)?;
+            }
             if plain.name == "concat" && self.are_lists(&values) {
                 return self.scalar_call("list_concat", values, span);
             }
@@ -239,7 +245,11 @@ impl Binder<'_> {
             [_, second, ..] if plain.name == "count" && !plain.call.distinct => {
                 Err(invalid(second.value.span, "count takes one value").with_hint("count(*) counts rows"))
             }
-            arguments => self.arguments(arguments),
+            arguments => {
+                let mut bound = self.arguments(arguments)?;
+                self.collate_arguments(plain, &mut bound.values)?;
+                Ok(bound)
+            }
         }
     }
 

@@ -21,8 +21,10 @@ impl Binder<'_> {
             let (mut left, mut written) = (binder.expression(first)?, first);
             for link in rest {
                 let mut operands = [left, binder.expression(&link.operand)?];
-                if is_comparison(link.operator) {
+                if is_comparison(link.operator) || is_match(link.operator) {
                     binder.collate_operands(&[written, &link.operand], &mut operands)?;
+                }
+                if is_comparison(link.operator) {
                     binder.with_numbers_for_booleans(&mut operands);
                 }
                 let [one, other] = operands;
@@ -84,6 +86,12 @@ impl Binder<'_> {
 pub(crate) fn is_comparison(operator: BinaryOperator) -> bool {
     use BinaryOperator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
     matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}
+
+/// Whether an operator compares a text with a pattern or a part.
+fn is_match(operator: BinaryOperator) -> bool {
+    use BinaryOperator::{ILike, Like, NotILike, NotLike, StartsWith};
+    matches!(operator, Like | ILike | NotLike | NotILike | StartsWith)
 }
 
 /// DataFusion's operator between two values.

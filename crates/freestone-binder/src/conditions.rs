@@ -1,17 +1,16 @@
-//! Conditions: IS, LIKE, BETWEEN, IN with a list, CASE, and COLLATE around what is compared.
+//! Conditions: IS, LIKE, BETWEEN, IN with a list, and CASE.
 
 use arrow_schema::DataType;
 use datafusion_common::ScalarValue;
 use datafusion_expr::expr::InList;
-use datafusion_expr::{Between, Case, Cast, Expr, ExprSchemable, Like, LogicalPlan};
+use datafusion_expr::{Between, Case, Cast, Expr, ExprSchemable, Like};
 use freestone_sql::Span;
-use freestone_sql::tree::{self, BinaryOperator, ExprKind, InSet, IsTest, LikeOperator, ObjectName, Quantity};
+use freestone_sql::tree::{self, BinaryOperator, ExprKind, InSet, IsTest, LikeOperator, Quantity};
 
 use crate::binder::Binder;
 use crate::error::{At, Result, invalid};
 use crate::expressions::text;
 use crate::patterns;
-use crate::plans;
 use crate::scopes::Scope;
 use crate::types::{SqlType, is_quoted, is_text};
 
@@ -50,13 +49,22 @@ impl Binder<'_> {
         escape: Option<&tree::Expr>,
         span: Span,
     ) -> Result<Expr> {
-        let value = self.expression(operand)?;
-        let escape = escape.map(|escape| self.escape_character(escape)).transpose()?;
-        let written = match &pattern.kind {
-            ExprKind::Literal(tree::Literal::Text(text)) => Some(text.clone()),
+        let escape = match escape {
+            None => None,
+            Some(escape) => match self.escape_character(escape)? {
+                None => return Ok(Expr::Literal(ScalarValue::Boolean(None), None)),
+                known => known,
+            },
+        };
+        let mut operands = [self.expression(operand)?, self.expression(pattern)?];
+        if operator != LikeOperator::SimilarTo {
+            self.collate_operands(&[operand, pattern], &mut operands)?;
+        }
+        let [value, pattern] = operands;
+        let written = match &pattern {
+            Expr::Literal(ScalarValue::Utf8(Some(text)), _) => Some(text.clone()),
             _ => None,
         };
-        let pattern = self.expression(pattern)?;
         let like = |pattern: Expr, case_insensitive: bool| {
             let (expr, pattern) = (Box::new(value.clone()), Box::new(pattern));
             Like { negated, expr, pattern, escape_char: None, case_insensitive }
@@ -111,15 +119,16 @@ impl Binder<'_> {
         }
     }
 
-    /// The escape character of a pattern; `None` for an empty text, which is none.
-    fn escape_character(&mut self, written: &tree::Expr) -> Result<Option<char>> {
+    /// The escape character of a pattern, `Some(None)` for an empty text, which is none; `None` for NULL.
+    fn escape_character(&mut self, written: &tree::Expr) -> Result<Option<Option<char>>> {
         if let ExprKind::Literal(tree::Literal::Text(text)) = &written.kind {
-            return one_character(text, written.span);
+            return one_character(text, written.span).map(Some);
         }
         let (value, _) = self.within(Scope::empty(), |binder| binder.expression(written))?;
         let value = self.world.functions.constant(value).at(written.span)?;
         match value.try_as_str().flatten() {
-            Some(text) => one_character(text, written.span),
+            Some(text) => one_character(text, written.span).map(Some),
+            None if value.is_null() => Ok(None),
             None => Err(invalid(written.span, "an escape is a text of one character")),
         }
     }
@@ -190,29 +199,6 @@ impl Binder<'_> {
         Ok(Expr::Case(Case::new(operand.map(Box::new), branches, otherwise.map(Box::new))))
     }
 
-    /// Applies the collation of one operand of a comparison to all of them.
-    pub fn collate_operands(&mut self, written: &[&tree::Expr], values: &mut [Expr]) -> Result<()> {
-        let mut found: Option<Vec<&'static str>> = None;
-        for one in written {
-            if let ExprKind::Collate { collation, .. } = &one.kind {
-                let functions = collation_functions(collation)?;
-                if found.as_ref().is_some_and(|found| *found != functions) {
-                    return Err(
-                        invalid(one.span, "a comparison has two collations").with_hint("give both operands the same")
-                    );
-                }
-                found = Some(functions);
-            }
-        }
-        for function in found.unwrap_or_default() {
-            for value in values.iter_mut() {
-                let taken = std::mem::take(value);
-                *value = self.scalar_call(function, vec![taken], Span::default())?;
-            }
-        }
-        Ok(())
-    }
-
     /// Values that are compared: booleans among numbers are 0 and 1, and texts of columns among booleans are read as such, as in
     /// DuckDB.
     pub fn with_numbers_for_booleans(&self, values: &mut [Expr]) {
@@ -231,37 +217,6 @@ impl Binder<'_> {
             *value = Expr::Cast(Cast::new(Box::new(std::mem::take(value)), to));
         }
     }
-
-    /// A value that is compared, such as a key of ORDER BY, by its collation.
-    pub fn collated(&mut self, written: &tree::Expr, value: Expr) -> Result<Expr> {
-        let mut values = [value];
-        self.collate_operands(&[written], &mut values)?;
-        let [value] = values;
-        Ok(value)
-    }
-
-    /// A value and the only column of a query with which it is compared, by the collation of the value.
-    pub fn collate_query(
-        &mut self,
-        written: &tree::Expr,
-        value: Expr,
-        plan: LogicalPlan,
-        span: Span,
-    ) -> Result<(Expr, LogicalPlan)> {
-        let ExprKind::Collate { .. } = written.kind else { return Ok((value, plan)) };
-        let mut both = plans::columns(plan.schema());
-        both.truncate(1);
-        both.push(value);
-        self.collate_operands(&[written], &mut both)?;
-        let value = both.pop().unwrap_or_default();
-        Ok((value, plans::project(plan, both).at(span)?))
-    }
-
-    /// The operand of COLLATE. Around it, the text may be compared; the collation is applied there.
-    pub fn collate_without_effect(&mut self, operand: &tree::Expr, collation: &ObjectName, _: Span) -> Result<Expr> {
-        collation_functions(collation)?;
-        self.expression(operand)
-    }
 }
 
 /// The character of a text; `None` for an empty text, which is none.
@@ -271,30 +226,6 @@ fn one_character(text: &str, span: Span) -> Result<Option<char>> {
         (escape, None) => Ok(escape),
         _ => Err(invalid(span, "an escape is one character")),
     }
-}
-
-/// The functions whose results are compared instead of the texts.
-fn collation_functions(collation: &ObjectName) -> Result<Vec<&'static str>> {
-    let mut functions = vec![];
-    let parts = match collation.parts.as_slice() {
-        [schema, parts @ ..] if !parts.is_empty() && schema.text == "pg_catalog" => parts,
-        parts => parts,
-    };
-    for part in parts {
-        match part.text.to_lowercase().as_str() {
-            "c" | "posix" | "binary" | "default" | "ucs_basic" => {}
-            "nocase" => functions.push("lower"),
-            "noaccent" => functions.push("strip_accents"),
-            "nfc" => functions.push("nfc_normalize"),
-            _ => {
-                let message = format!("collation {} is not available", crate::reading::shown(collation));
-                return Err(invalid(collation.span, message).with_hint(
-                    "collations are C, POSIX, BINARY, NOCASE, NOACCENT and NFC, in comparisons and ORDER BY",
-                ));
-            }
-        }
-    }
-    Ok(functions)
 }
 
 /// Another result than the first one, if that is a text in quotes: DataFusion takes the type of the first.

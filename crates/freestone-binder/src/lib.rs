@@ -24,6 +24,7 @@ mod bound;
 mod calls;
 mod casts;
 mod chains;
+mod collations;
 mod collections;
 mod columns;
 mod conditions;

@@ -27,7 +27,11 @@ impl Binder<'_> {
                 let arguments = vec![text(part), self.expression(value)?];
                 return self.scalar_call("date_part", arguments, span);
             }
-            SpecialCall::Position { needle, value } => ("strpos", vec![value, needle]),
+            SpecialCall::Position { needle, value } => {
+                let mut arguments = [self.expression(value)?, self.expression(needle)?];
+                self.collate_operands(&[value, needle], &mut arguments)?;
+                return self.scalar_call("strpos", arguments.into(), span);
+            }
             SpecialCall::Substring { value, start, length } => {
                 let value = self.expression(value)?;
                 let start = start.as_ref().map_or(Ok(integer(1)), |start| self.expression(start))?;
@@ -109,6 +113,9 @@ impl Binder<'_> {
                 let arguments = vec![self.expression(&bits.value)?, self.expression(&length.value)?];
                 let bits = self.scalar_call("bitstring", arguments, span)?;
                 self.cast_to(bits, SqlType::Normal("VARBIT".to_owned()), false, span)?
+            }
+            ("nullif", [a, b]) if [a, b].iter().any(|one| matches!(one.value.kind, ExprKind::Collate { .. })) => {
+                self.nullif_collated([&a.value, &b.value])?
             }
             ("grouping_id" | "grouping", arguments) => self.grouping(arguments, span)?,
             ("json_transform" | "from_json", arguments) => self.json_as(arguments, false, span)?,
