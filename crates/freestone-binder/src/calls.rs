@@ -105,6 +105,7 @@ impl Binder<'_> {
             let values = match plain.name.as_str() {
                 "coalesce" => self.with_typed_nulls(values),
                 "format" | "printf" | "array_to_string" => self.as_shown(values, span)?,
+                "substr" | "substring" => return self.part_of_text(values, span),
                 _ => values,
             };
             return Ok(self.of_scalar(function, values));

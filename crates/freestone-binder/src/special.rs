@@ -39,7 +39,7 @@ impl Binder<'_> {
                 if let Some(length) = length {
                     arguments.push(self.expression(length)?);
                 }
-                return self.scalar_call("substr", arguments, span);
+                return self.part_of_text(arguments, span);
             }
             SpecialCall::Trim { side, characters, value } => {
                 let name = match side {
@@ -126,6 +126,16 @@ impl Binder<'_> {
             _ => return Ok(None),
         };
         Ok(Some(value))
+    }
+
+    /// `substring(text, start, length)`. Of a negative length it is the part before the start.
+    pub fn part_of_text(&mut self, arguments: Vec<Expr>, span: Span) -> Result<Expr> {
+        let is_forward = match arguments.get(2) {
+            Some(Expr::Literal(ScalarValue::Int64(length), _)) => length.is_none_or(|length| length >= 0),
+            Some(Expr::Literal(..) | Expr::Placeholder(_)) | None => true,
+            Some(_) => false,
+        };
+        self.scalar_call(if is_forward { "substr" } else { "freestone_substring" }, arguments, span)
     }
 
     /// `list_zip(a, b, true)`: the lists end with the shortest. With `false` the shorter ones are filled with NULL. `None` for other calls.

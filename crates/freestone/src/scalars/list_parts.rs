@@ -175,7 +175,7 @@ fn part(from: i64, to: i64, step: i64, length: i64) -> Result<impl Iterator<Item
     let (low, high) = if step > 0 { (from, to) } else { (to, from) };
     let (low, high) = (from_start(low).max(1), from_start(high).min(length));
     let forth = (low..=high).step_by(stride);
-    let back = (0..).step_by(stride).map(move |down| high - down).take_while(move |at| *at >= low);
+    let back = (0..=high.saturating_sub(low)).step_by(stride).map(move |down| high - down);
     let (forth, back) = if step > 0 { (Some(forth), None) } else { (None, Some(back)) };
     Ok(forth.into_iter().flatten().chain(back.into_iter().flatten()).map(|place| place - 1))
 }

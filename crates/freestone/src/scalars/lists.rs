@@ -38,20 +38,7 @@ pub(super) fn all() -> Vec<Scalar> {
             list_of(INT),
             grades,
         ),
-        Scalar::with_coercion(
-            &["list_extract", "list_element", "array_extract"],
-            "a list or a text, and a position",
-            |types| match types {
-                [text, place] if is_text(text) => Some(vec![text.clone(), Int.accepts(place)?]),
-                [values, place] => Some(vec![List.accepts(values)?, Int.accepts(place)?]),
-                _ => None,
-            },
-            |types, _| {
-                let item = list(&types[0]).map(|field| field.data_type().clone());
-                Ok(item.filter(|_| !is_text(&types[0])).unwrap_or(TEXT))
-            },
-            extract,
-        ),
+        list_extract(),
         Scalar::new(&["list_unique", "array_unique"], &[&[List]], INT, unique),
         Scalar::typed(&["list_distinct", "array_distinct"], &[&[List]], |types, _| Ok(types[0].clone()), distinct),
         Scalar::typed(&["list_where"], &[&[List, List]], |types, _| Ok(types[0].clone()), list_where),
@@ -60,6 +47,24 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::new(&["list_negative_inner_product"], &[&[List, List]], REAL, |call| products(call, |a| -a.inner)),
         Scalar::new(&["list_cosine_similarity"], &[&[List, List]], REAL, |call| products(call, Products::cosine)),
     ]
+}
+
+/// The function that is also `list[2]`.
+pub(super) fn list_extract() -> Scalar {
+    Scalar::with_coercion(
+        &["list_extract", "list_element", "array_extract"],
+        "a list or a text, and a position",
+        |types| match types {
+            [text, place] if is_text(text) => Some(vec![text.clone(), Int.accepts(place)?]),
+            [values, place] => Some(vec![List.accepts(values)?, Int.accepts(place)?]),
+            _ => None,
+        },
+        |types, _| {
+            let item = list(&types[0]).map(|field| field.data_type().clone());
+            Ok(item.filter(|_| !is_text(&types[0])).unwrap_or(TEXT))
+        },
+        extract,
+    )
 }
 
 /// The value at a position of each list, or the character of each text. Positions count from 1, or from the end if they

@@ -38,6 +38,7 @@ mod similarity;
 pub(crate) mod spans;
 mod strftime;
 mod structs;
+mod substrings;
 mod text;
 mod uuids;
 
@@ -81,6 +82,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         spans::all(),
         strftime::all(),
         structs::all(),
+        substrings::all(),
         text::all(),
         uuids::all(),
         vec![list_aggregates::list_aggregate(state.aggregate_functions())],

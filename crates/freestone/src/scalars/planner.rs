@@ -9,7 +9,7 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::{Expr, ExprSchemable, GetFieldAccess, Operator, ScalarUDF};
 use freestone_sql::tree::BinaryOperator;
 
-use super::{json, list_members, list_parts, postgres, structs, text};
+use super::{json, list_members, list_parts, lists, postgres, structs, text};
 use crate::times::is_text;
 
 static EXTRACT: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(json::extract()));
@@ -19,6 +19,7 @@ static MAP_VALUE: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_imp
 static LIST_HAS_ANY: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(list_members::list_has_any()));
 static LIST_HAS_ALL: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(list_members::list_has_all()));
 static LIST_CONCAT: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(list_parts::list_concat()));
+static LIST_ITEM: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(lists::list_extract()));
 static LIST_SLICE: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(list_parts::list_slice()));
 static CUT: LazyLock<ScalarUDF> = LazyLock::new(|| ScalarUDF::new_from_impl(text::cut_function()));
 
@@ -82,7 +83,10 @@ impl ExprPlanner for Operators {
         };
         let of_bytes = || expr.get_type(schema).is_ok_and(|kind| kind.is_binary());
         let field_access = match field_access {
-            GetFieldAccess::ListRange { start, stop, stride } if of_bytes() => {
+            GetFieldAccess::ListIndex { key } if is_list(&expr, schema) => {
+                return Ok(PlannerResult::Planned(LIST_ITEM.call(vec![expr, *key])));
+            }
+            GetFieldAccess::ListRange { start, stop, stride } if of_bytes() || is_list(&expr, schema) => {
                 return Ok(PlannerResult::Planned(LIST_SLICE.call(vec![expr, *start, *stop, *stride])));
             }
             other => other,

@@ -520,7 +520,7 @@ pub(super) fn cut(call: &Call) -> Result<ArrayRef> {
         let count = text.chars().count() as i64;
         let place = |at: i64| if at < 0 { count.saturating_add(at) + 1 } else { at };
         let (start, end) = (place(starts.value(row)).max(1), place(ends.value(row)).min(count));
-        let wanted = usize::try_from(end - start + 1).unwrap_or(0);
+        let wanted = usize::try_from(end.saturating_sub(start).saturating_add(1)).unwrap_or(0);
         Some(text.chars().skip((start - 1) as usize).take(wanted).collect::<String>())
     };
     Ok(Arc::new((0..values.len()).map(row).collect::<StringViewArray>()))
