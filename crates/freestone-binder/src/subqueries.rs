@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_schema::DataType;
-use datafusion_common::Spans;
+use datafusion_common::{ScalarValue, Spans};
 use datafusion_expr::expr::{AggregateFunction, Exists, InList, InSubquery, SetComparison, SetQuantifier};
 use datafusion_expr::{Aggregate, Cast, Expr, ExprSchemable, Limit, LogicalPlan, Operator, SortExpr, Subquery};
 use freestone_sql::Span;
@@ -14,6 +14,9 @@ use crate::error::{At, Result, invalid};
 use crate::limits::with_keys;
 use crate::plans::{self, Rows};
 use crate::types::{SqlType, list_of};
+
+/// The name of an item that is tested. No name of a query can be it.
+const ITEM: &str = "\u{1}item";
 
 impl Binder<'_> {
     /// `(SELECT …)` as a value.
@@ -90,6 +93,9 @@ impl Binder<'_> {
         list: &tree::Expr,
         span: Span,
     ) -> Result<Expr> {
+        if comparison(operator, span).is_err() {
+            return self.tests_of_items(operand, operator, all, list, span);
+        }
         let value = self.expression(operand)?;
         if let (ExprKind::List(items), BinaryOperator::Eq, false) = (&list.kind, operator, all)
             && !items.is_empty()
@@ -123,6 +129,29 @@ impl Binder<'_> {
         // So that it is NULL, not false, if the list has a NULL and no such item.
         let opposite = opposite(operator, span)?;
         Ok(Expr::Not(Box::new(functions.compare_all(value, opposite, list).at(span)?)))
+    }
+
+    /// `a ~ ANY (list)`, `a !~ ALL (list)`: whether any or all of the tests of the list's items are true.
+    fn tests_of_items(
+        &mut self,
+        operand: &tree::Expr,
+        operator: BinaryOperator,
+        all: bool,
+        list: &tree::Expr,
+        span: Span,
+    ) -> Result<Expr> {
+        let name = tree::Name { text: ITEM.to_owned(), quoted: true, span };
+        let item = ExprKind::Column(tree::ObjectName { parts: vec![name.clone()], span });
+        let link = tree::Link { operator, span, operand: tree::Expr { kind: item, span } };
+        let test = ExprKind::Chain { first: Box::new(operand.clone()), rest: vec![link] };
+        let value = tree::Expr { kind: test, span };
+        let list = list.clone();
+        let tests = tree::Comprehension { value, names: vec![name], list, condition: None };
+        let tests = self.expression(&tree::Expr { kind: ExprKind::Comprehension(Box::new(tests)), span })?;
+        // All are true if none is false.
+        let decisive = Expr::Literal(ScalarValue::Boolean(Some(!all)), None);
+        let none = self.world.functions.compare_all(decisive, BinaryOperator::NotEq, tests).at(span)?;
+        Ok(if all { none } else { Expr::Not(Box::new(none)) })
     }
 
     /// A parameter without a type as a list of values of the operand's type.
@@ -222,7 +251,10 @@ fn comparison(operator: BinaryOperator, span: Span) -> Result<Operator> {
         BinaryOperator::LtEq => Operator::LtEq,
         BinaryOperator::Gt => Operator::Gt,
         BinaryOperator::GtEq => Operator::GtEq,
-        _ => return Err(invalid(span, "ANY and ALL stand behind a comparison")),
+        _ => {
+            let message = "ANY and ALL of a query stand behind a comparison";
+            return Err(invalid(span, message).with_hint("write EXISTS with the test in WHERE, or ANY of a list"));
+        }
     })
 }
 

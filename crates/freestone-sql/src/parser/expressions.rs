@@ -213,14 +213,21 @@ impl Parser<'_> {
         }
     }
 
-    /// Operators of one precedence with their operands, or a comparison with ANY or ALL.
+    /// Operators of one precedence with their operands, or an operator before ANY or ALL.
     fn chain(&mut self, first: Expr, mut operator: BinaryOperator) -> Parsed<ExprKind> {
         let precedence = operator.precedence();
         let mut rest: Vec<Link> = vec![];
         loop {
             let span = self.take_operator(operator)?;
-            if precedence == Precedence::Comparison && rest.is_empty() && self.is_any(&[K::ANY, K::SOME, K::ALL]) {
-                return self.quantified(first, operator);
+            if operator.takes_quantity() && self.is_any(&[K::ANY, K::SOME, K::ALL]) {
+                let operand = match rest.last() {
+                    None => first,
+                    Some(last) => {
+                        let span = first.span.to(last.operand.span);
+                        Expr { kind: ExprKind::Chain { first: Box::new(first), rest }, span }
+                    }
+                };
+                return self.quantified(operand, operator);
             }
             let operand = self.operators(precedence.next())?;
             rest.push(Link { operator, span, operand });
@@ -261,7 +268,7 @@ impl Parser<'_> {
         Ok(self.since(start))
     }
 
-    /// `ANY (…)` behind a comparison.
+    /// `ANY (…)` behind an operator.
     fn quantified(&mut self, operand: Expr, operator: BinaryOperator) -> Parsed<ExprKind> {
         let all = self.is(K::ALL);
         self.advance();
@@ -408,6 +415,12 @@ fn binary(op: Op) -> Option<BinaryOperator> {
 }
 
 impl BinaryOperator {
+    /// Whether ANY and ALL may stand behind it.
+    fn takes_quantity(self) -> bool {
+        use BinaryOperator::*;
+        self.precedence() == Precedence::Comparison || matches!(self, Match | MatchNoCase | NotMatch | NotMatchNoCase)
+    }
+
     pub(crate) fn precedence(self) -> Precedence {
         use BinaryOperator::*;
         match self {

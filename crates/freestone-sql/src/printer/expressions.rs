@@ -49,7 +49,7 @@ impl Expr {
             ExprKind::Chain { rest, .. } => rest.first().map_or(Precedence::Primary, |link| link.operator.precedence()),
             ExprKind::Is { .. } => Precedence::Is,
             ExprKind::Like { .. } | ExprKind::Between { .. } | ExprKind::In { .. } => Precedence::Pattern,
-            ExprKind::Quantified { .. } => Precedence::Comparison,
+            ExprKind::Quantified { operator, .. } => operator.precedence(),
             ExprKind::AtTimeZone { .. } => Precedence::AtTimeZone,
             ExprKind::Collate { .. } => Precedence::Collate,
             ExprKind::Cast { form: CastForm::Colons, .. } => Precedence::Suffix,
@@ -109,7 +109,8 @@ impl Expr {
             }
             ExprKind::Quantified { operand, operator, all, values } => {
                 let word = if *all { "ALL" } else { "ANY" };
-                write!(f, "{} {} {word}{values}", Operand(operand, P::Pattern), operator.text())
+                let operand = Operand(operand, operator.precedence().next());
+                write!(f, "{operand} {} {word}{values}", operator.text())
             }
             ExprKind::AtTimeZone { operand, zone } => {
                 write!(f, "{} AT TIME ZONE {}", Operand(operand, P::AtTimeZone), Operand(zone, P::Collate))

@@ -91,11 +91,11 @@ pub enum ExprKind {
         /// Where it is looked for.
         set: InSet,
     },
-    /// `a = ANY (…)`, `a < ALL (…)`
+    /// `a = ANY (…)`, `a < ALL (…)`, `a ~ ANY (…)`
     Quantified {
         /// The value.
         operand: Box<Expr>,
-        /// The comparison.
+        /// The comparison, or the test of a regular expression.
         operator: BinaryOperator,
         /// Whether it must hold for all values; for one otherwise.
         all: bool,
