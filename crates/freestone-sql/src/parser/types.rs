@@ -85,7 +85,9 @@ impl Parser<'_> {
             }
             _ => None,
         };
-        if self.is_op(Op::LeftParen) {
+        if self.begins_no_modifiers(&name) {
+            self.at += 2;
+        } else if self.is_op(Op::LeftParen) {
             modifiers = self.list_in_parens(|parser| parser.digits("a number"))?;
         }
         let short = short.or(match keyword {
@@ -98,6 +100,13 @@ impl Parser<'_> {
             name = ObjectName { parts: vec![part], span };
         }
         Ok(TypeKind::Named { name, modifiers })
+    }
+
+    /// Whether empty parentheses follow one of the types that may have them.
+    fn begins_no_modifiers(&self, name: &ObjectName) -> bool {
+        const TYPES: [&str; 4] = ["numeric", "decimal", "dec", "varchar"];
+        let is_one = matches!(name.parts.as_slice(), [part] if TYPES.contains(&part.text.as_str()));
+        is_one && self.is_op(Op::LeftParen) && self.is_op_at(1, Op::RightParen)
     }
 
     /// WITH TIME ZONE or WITHOUT TIME ZONE behind TIMESTAMP and TIME.
