@@ -323,7 +323,7 @@ impl Parser<'_> {
     }
 
     /// DESCRIBE, SUMMARIZE or SHOW TABLES, whose first word could also be the name of a table.
-    fn listing(&mut self) -> Parsed<Option<Listing>> {
+    pub(super) fn listing(&mut self) -> Parsed<Option<Listing>> {
         let is_followed = self.is_name_at(1)
             || self.begins_query(1)
             || self.is_op_at(1, Op::LeftParen)

@@ -5,8 +5,8 @@ use crate::keyword::Keyword as K;
 use crate::lexer::{Op, TokenKind};
 use crate::span::Span;
 use crate::tree::{
-    DeclareCursor, Described, Execute, Explain, Expr, ExprKind, FetchCursor, Name, ObjectName, Pragma, Prepare, Set,
-    Show, StatementKind, With,
+    DeclareCursor, Described, Execute, Explain, Expr, ExprKind, FetchCursor, Listing, Name, ObjectName, Pragma,
+    Prepare, Query, QueryBody, Select, SelectItem, Set, Show, Statement, StatementKind, Table, TableKind, With,
 };
 
 impl Parser<'_> {
@@ -222,12 +222,38 @@ impl Parser<'_> {
         let types = self.optional_list_in_parens(Self::data_type)?;
         self.expect(K::AS)?;
         let start = self.span();
-        let statement = Box::new(self.statement()?);
-        if !is_plain(&statement.kind) {
-            let hint = "PREPARE takes SELECT, INSERT, UPDATE, DELETE and MERGE";
+        let statement = match self.listing_in_parens()? {
+            Some(listing) => Statement { kind: shown(listing, self.since(start)), span: self.since(start) },
+            None => self.statement()?,
+        };
+        let kind = match statement.kind {
+            StatementKind::Describe(described) => shown(Listing::Describe(described), statement.span),
+            StatementKind::Summarize(described) => shown(Listing::Summarize(described), statement.span),
+            StatementKind::Show(Show::Tables) => shown(Listing::Tables, statement.span),
+            StatementKind::Show(Show::AllTables) => shown(Listing::AllTables, statement.span),
+            kind => kind,
+        };
+        if !is_plain(&kind) {
+            let hint = "PREPARE takes SELECT, INSERT, UPDATE, DELETE, MERGE, DESCRIBE, SUMMARIZE and SHOW TABLES";
             return Err(self.refused(self.since(start), "PREPARE of this statement", hint));
         }
+        let statement = Box::new(Statement { kind, span: statement.span });
         Ok(StatementKind::Prepare(Prepare { name, types, statement }))
+    }
+
+    /// `(DESCRIBE …)` and the like as a whole statement.
+    fn listing_in_parens(&mut self) -> Parsed<Option<Listing>> {
+        if !self.is_op(Op::LeftParen) {
+            return Ok(None);
+        }
+        let start = self.at;
+        self.advance();
+        let listing = self.nest(Self::listing)?;
+        match listing {
+            Some(_) => drop(self.expect_close(Op::RightParen)?),
+            None => self.at = start,
+        }
+        Ok(listing)
     }
 
     /// A statement behind EXECUTE.
@@ -255,8 +281,9 @@ impl Parser<'_> {
     /// A statement behind PRAGMA.
     pub(super) fn pragma(&mut self) -> Parsed<StatementKind> {
         let name = self.name("the name of a pragma")?;
-        if self.is_op(Op::Eq) {
-            return self.refused_here("PRAGMA name = value", "SET name = value changes a setting");
+        if self.accept_op(Op::Eq) {
+            let name = ObjectName { span: name.span, parts: vec![name] };
+            return self.set_values(false, name);
         }
         let arguments = self.optional_list_in_parens(Self::expression)?;
         Ok(StatementKind::Pragma(Pragma { name, arguments }))
@@ -319,6 +346,15 @@ impl Parser<'_> {
             }
         })
     }
+}
+
+/// A statement that shows something, as a query of its rows.
+fn shown(listing: Listing, span: Span) -> StatementKind {
+    let star = Expr { kind: ExprKind::Star(Box::default()), span };
+    let table = Table { kind: TableKind::Listing(Box::new(listing)), alias: None, sample: None, span };
+    let items = vec![SelectItem { value: star, alias: None }];
+    let select = Select { from: vec![table], ..Select::of_items(items, span) };
+    StatementKind::Query(Box::new(Query::of(QueryBody::Select(Box::new(select)), span)))
 }
 
 /// Whether a statement is a query or changes rows, and no part of its WITH writes.
