@@ -2,15 +2,18 @@
 
 use arrow_schema::DataType;
 use datafusion_common::ScalarValue;
+use datafusion_common::arrow::array::{Array, ArrayRef};
 use datafusion_expr::{Expr, ExprSchemable};
 use freestone_sql::Span;
-use freestone_sql::tree::{self, Argument, BinaryOperator, ExprKind, LikeOperator, Literal, Name, ObjectName, Star};
+use freestone_sql::tree::{
+    self, Argument, BinaryOperator, ExprKind, LikeOperator, Literal, Name, ObjectName, Star, StarPattern,
+};
 
 use crate::binder::Binder;
 use crate::error::{At, BindError, ErrorKind, Result, invalid, unknown};
 use crate::expressions::text;
 use crate::headings;
-use crate::scopes::{Local, Scope, matching};
+use crate::scopes::{Local, Relation, Scope, matching};
 use crate::select::Item;
 
 /// The local that has the column of COLUMNS. No name of a query can be it.
@@ -21,13 +24,15 @@ impl Binder<'_> {
     pub fn star(&mut self, star: &Star, span: Span) -> Result<Vec<Item>> {
         let mut columns = self.star_columns(star, span)?;
         for name in &star.exclude {
-            exclude(&mut columns, name)?;
+            match self.excludes_merged(name, &star.exclude) {
+                true => columns.retain(|column| column.relation.is_some() || !is_called(column, name)),
+                false => exclude(&mut columns, name)?,
+            }
         }
         if let Some(pattern) = &star.like {
             let mut kept = vec![];
             for column in columns {
-                let operator = pattern.operator;
-                if self.name_is_like(&column.item.name, operator, &pattern.pattern.value, span)? != pattern.negated {
+                if self.name_is_like(&column.item.name, pattern, span)? != pattern.negated {
                     kept.push(column);
                 }
             }
@@ -51,12 +56,32 @@ impl Binder<'_> {
         Ok(items)
     }
 
+    /// Whether EXCLUDE names all columns that a join has merged to one, each with its table.
+    fn excludes_merged(&self, name: &ObjectName, all: &[ObjectName]) -> bool {
+        let [table, column] = name.parts.as_slice() else { return false };
+        let is_named = |relation: &Relation, table: &Name| relation.names.last() == Some(&table.text);
+        let scope = self.scope();
+        let merged = scope.star.iter().any(|entry| entry.relation.is_none() && entry.name == column.text);
+        let has_column = |relation: &&Relation| relation.columns.iter().any(|(own, _)| *own == column.text);
+        let mut of_column = scope.relations.iter().filter(has_column);
+        let is_excluded = |relation: &Relation| {
+            all.iter().any(|other| match other.parts.as_slice() {
+                [table, own] => own.text == column.text && is_named(relation, table),
+                _ => false,
+            })
+        };
+        merged && scope.relations.iter().any(|relation| is_named(relation, table)) && of_column.all(is_excluded)
+    }
+
     /// The columns of a star that is an item. `alias` has the groups of its pattern.
     pub fn star_item(&mut self, star: &Star, alias: Option<&Name>, span: Span) -> Result<Vec<Item>> {
         let mut items = self.star(star, span)?;
         if let (Some(alias), Some(pattern)) = (alias, &star.like) {
             for item in &mut items {
-                item.name = self.name_by_pattern(&pattern.pattern.value, &alias.text, &item.name, alias.span)?;
+                item.name = match pattern.has_groups() {
+                    true => self.name_by_pattern(&pattern.pattern.value, &alias.text, &item.name, alias.span)?,
+                    false => alias.text.replace("\\0", &item.name),
+                };
             }
         }
         Ok(items)
@@ -190,22 +215,12 @@ impl Binder<'_> {
         let all = |binder: &mut Self| binder.star(&Star::default(), span);
         let items = match &argument.kind {
             ExprKind::Star(star) => return self.star(star, span),
-            ExprKind::List(names) => {
+            ExprKind::List(names) if names.iter().all(is_name) => {
                 let items = all(self)?;
-                return names.iter().map(|name| of_name(&items, name)).collect();
+                let named = names.iter().map(|name| of_name(&items, &written_name(name), name.span));
+                return named.collect::<Result<Vec<_>>>().map(each_once);
             }
-            ExprKind::Literal(Literal::Text(pattern)) => {
-                let mut kept = vec![];
-                for item in all(self)? {
-                    let (name, pattern, schema) = (text(&item.name), text(pattern), self.schema());
-                    let condition =
-                        self.world.functions.binary(BinaryOperator::Match, name, pattern, &schema).at(span)?;
-                    if self.is_true(condition, span)? {
-                        kept.push(item);
-                    }
-                }
-                kept
-            }
+            ExprKind::Literal(Literal::Text(pattern)) => self.like_expression(pattern, span)?,
             ExprKind::Lambda { parameters, body } => {
                 let [parameter] = parameters.as_slice() else {
                     return Err(invalid(span, "the lambda of COLUMNS takes one name"));
@@ -220,10 +235,14 @@ impl Binder<'_> {
                 }
                 kept
             }
-            _ => {
-                return Err(invalid(span, "COLUMNS does not take this")
-                    .with_hint("COLUMNS(*), COLUMNS('pattern'), COLUMNS(['a', 'b']) or COLUMNS(lambda name: …)"));
-            }
+            _ => match self.value_of_names(argument)? {
+                Names::Pattern(pattern) => self.like_expression(&pattern, span)?,
+                Names::List(names) => {
+                    let items = all(self)?;
+                    let named = names.iter().map(|name| of_name(&items, name, span));
+                    return named.collect::<Result<Vec<_>>>().map(each_once);
+                }
+            },
         };
         if items.is_empty() {
             return Err(invalid(span, "COLUMNS selects no column"));
@@ -231,10 +250,63 @@ impl Binder<'_> {
         Ok(items)
     }
 
+    /// The columns whose names match a regular expression.
+    fn like_expression(&mut self, pattern: &str, span: Span) -> Result<Vec<Item>> {
+        let mut kept = vec![];
+        for item in self.star(&Star::default(), span)? {
+            let (name, pattern, schema) = (text(&item.name), text(pattern), self.schema());
+            let condition = self.world.functions.binary(BinaryOperator::Match, name, pattern, &schema).at(span)?;
+            if self.is_true(condition, span)? {
+                kept.push(item);
+            }
+        }
+        Ok(kept)
+    }
+
+    /// The value of an argument of COLUMNS that is computed. A star in it is the list of its names.
+    fn value_of_names(&mut self, argument: &tree::Expr) -> Result<Names> {
+        let span = argument.span;
+        let mut stars = vec![];
+        tree::each_part(argument, &mut |part| {
+            if let ExprKind::Star(star) = &part.kind {
+                stars.push((star.clone(), part.span));
+            }
+        });
+        let mut lists = vec![];
+        for (star, span) in stars {
+            let literal = |item: Item| tree::Expr { kind: ExprKind::Literal(Literal::Text(item.name)), span };
+            lists.push(ExprKind::List(self.star(&star, span)?.into_iter().map(literal).collect()));
+        }
+        let (mut written, mut lists) = (argument.clone(), lists.into_iter());
+        tree::each_part_mut(&mut written, &mut |part| {
+            if matches!(part.kind, ExprKind::Star(_))
+                && let Some(list) = lists.next()
+            {
+                part.kind = list;
+            }
+        });
+        let (value, _) = self.within(Scope::empty(), |binder| binder.expression(&written))?;
+        let value = self.world.functions.constant(value).at(span)?;
+        let names = match &value {
+            ScalarValue::List(list) if !list.is_null(0) => texts_of(&list.value(0)),
+            value => {
+                return value.try_as_str().flatten().map(|text| Names::Pattern(text.to_owned())).ok_or_else(|| {
+                    invalid(span, "COLUMNS does not take this")
+                        .with_hint("COLUMNS(*), COLUMNS('pattern'), COLUMNS(['a', 'b']) or COLUMNS(lambda name: …)")
+                });
+            }
+        };
+        match names {
+            Some(names) if !names.is_empty() => Ok(Names::List(names)),
+            _ => Err(invalid(span, "COLUMNS takes a list of names, which is not empty")),
+        }
+    }
+
     /// Whether a name is like a pattern.
-    fn name_is_like(&mut self, name: &str, operator: LikeOperator, pattern: &str, span: Span) -> Result<bool> {
+    fn name_is_like(&mut self, name: &str, by: &StarPattern, span: Span) -> Result<bool> {
         let literal =
             |text: &str| Box::new(tree::Expr { kind: ExprKind::Literal(Literal::Text(text.to_owned())), span });
+        let (operator, pattern) = (by.operator, by.pattern.value.as_str());
         if operator == LikeOperator::SimilarTo {
             // A regular expression for the whole name, as in DuckDB.
             let (name, pattern, schema) = (text(name), text(&format!("^(?:{pattern})$")), self.schema());
@@ -242,7 +314,8 @@ impl Binder<'_> {
             return self.is_true(condition, span);
         }
         let (operand, pattern) = (literal(name), literal(pattern));
-        let kind = ExprKind::Like { operand, negated: false, operator, pattern, escape: None };
+        let escape = by.escape.as_ref().map(|escape| literal(&escape.value));
+        let kind = ExprKind::Like { operand, negated: false, operator, pattern, escape };
         let written = tree::Expr { kind, span };
         let (condition, _) = self.within(Scope::empty(), |binder| binder.expression(&written))?;
         self.is_true(condition, span)
@@ -259,6 +332,12 @@ impl Binder<'_> {
     fn is_true(&self, condition: Expr, span: Span) -> Result<bool> {
         Ok(self.world.functions.constant(condition).at(span)? == ScalarValue::Boolean(Some(true)))
     }
+}
+
+/// What a computed argument of COLUMNS selects.
+enum Names {
+    Pattern(String),
+    List(Vec<String>),
 }
 
 /// A column of a star, with the name of its relation.
@@ -294,12 +373,43 @@ fn place(items: &[Item], name: &Name, clause: &str) -> Result<usize> {
     places.first().copied().ok_or_else(|| unknown(name.span, &what, &name.text, known))
 }
 
-fn of_name(items: &[Item], name: &tree::Expr) -> Result<Item> {
-    let wanted = match &name.kind {
+fn of_name(items: &[Item], wanted: &str, span: Span) -> Result<Item> {
+    let found = items.iter().find(|item| item.name.eq_ignore_ascii_case(wanted)).cloned();
+    found.ok_or_else(|| unknown(span, "column", wanted, items.iter().map(|item| item.name.as_str())))
+}
+
+/// Whether an item of a list of names is one, so that nothing is computed.
+fn is_name(name: &tree::Expr) -> bool {
+    matches!(name.kind, ExprKind::Literal(Literal::Text(_)) | ExprKind::Column(_))
+}
+
+fn written_name(name: &tree::Expr) -> String {
+    match &name.kind {
         ExprKind::Literal(Literal::Text(name)) => name.clone(),
-        ExprKind::Column(_) => headings::last_name(name),
-        _ => return Err(invalid(name.span, "COLUMNS takes a list of names in quotes")),
+        _ => headings::last_name(name),
+    }
+}
+
+/// Columns of which each is there once.
+fn each_once(items: Vec<Item>) -> Vec<Item> {
+    let mut kept: Vec<Item> = vec![];
+    for item in items {
+        if !kept.iter().any(|known| known.name == item.name) {
+            kept.push(item);
+        }
+    }
+    kept
+}
+
+/// The texts of an array; `None` if one is NULL, or it has other values.
+fn texts_of(values: &ArrayRef) -> Option<Vec<String>> {
+    let text = |at: usize| {
+        let value = ScalarValue::try_from_array(values, at).ok()?;
+        value.try_as_str().flatten().map(str::to_owned)
     };
-    let found = items.iter().find(|item| item.name.eq_ignore_ascii_case(&wanted)).cloned();
-    found.ok_or_else(|| unknown(name.span, "column", &wanted, items.iter().map(|item| item.name.as_str())))
+    (0..values.len()).map(text).collect()
+}
+
+fn is_called(column: &Starred, name: &ObjectName) -> bool {
+    name.parts.last().is_some_and(|last| last.text == column.item.name)
 }

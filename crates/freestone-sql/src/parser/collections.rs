@@ -3,7 +3,7 @@
 use super::{Parsed, Parser};
 use crate::keyword::Keyword as K;
 use crate::lexer::Op;
-use crate::tree::{Comprehension, Expr, ExprKind, LikeOperator, Name, ObjectName, Star, StarPattern};
+use crate::tree::{Comprehension, Expr, ExprKind, LikeOperator, Name, ObjectName, Star, StarPattern, Text};
 
 impl Parser<'_> {
     /// `[a, b]`, or `[a FOR x IN list IF b]`
@@ -33,7 +33,10 @@ impl Parser<'_> {
             names.push(self.name("the name of a position")?);
         }
         self.expect(K::IN)?;
-        let list = self.expression()?;
+        let list = match self.is_op(Op::LeftParen) && self.is_op_at(1, Op::Star) && !self.unpacks(1) {
+            true => self.in_parens(Self::star)?,
+            false => self.star_or_expression()?,
+        };
         let condition = if self.accept(K::IF) { Some(self.expression()?) } else { None };
         Ok(ExprKind::Comprehension(Box::new(Comprehension { value, names, list, condition })))
     }
@@ -133,9 +136,9 @@ impl Parser<'_> {
         let qualifier = (!parts.is_empty()).then(|| ObjectName { parts, span: self.since(start) });
         self.advance();
         let mut star = Star { qualifier, ..Star::default() };
-        if self.is(K::EXCEPT) && self.is_op_at(1, Op::LeftParen) && !self.begins_query(2) || self.is(K::EXCLUDE) {
+        if self.begins_exclude() {
             self.advance();
-            star.exclude = self.star_list(Self::path)?;
+            star.exclude = self.star_list(Self::excluded)?;
         }
         if self.accept(K::REPLACE) {
             star.replace = self.star_list(|parser| {
@@ -160,6 +163,25 @@ impl Parser<'_> {
         if self.is_op(Op::LeftParen) { self.list_in_parens(item) } else { Ok(vec![item(self)?]) }
     }
 
+    /// Whether EXCLUDE, or EXCEPT in its place, begins here: behind EXCEPT stands no query.
+    fn begins_exclude(&self) -> bool {
+        let is_list = self.is_op_at(1, Op::LeftParen) && !self.begins_query(2) && !self.is_op_at(2, Op::LeftParen);
+        let is_column = self.is_name_at(1) && !self.begins_query(1) && !self.is_at(1, K::DISTINCT);
+        self.is(K::EXCLUDE) || self.is(K::EXCEPT) && (is_list || is_column)
+    }
+
+    /// A column that a star leaves out. Its name may stand in quotes of a text.
+    fn excluded(&mut self) -> Parsed<ObjectName> {
+        match self.is_text() {
+            true => {
+                let Text { value, span } = self.text("a column")?;
+                // As a name without quotes, it is found in other cases, too.
+                Ok(ObjectName { parts: vec![Name { text: value.to_lowercase(), quoted: false, span }], span })
+            }
+            false => self.path(),
+        }
+    }
+
     /// A column with the names of its table.
     fn path(&mut self) -> Parsed<ObjectName> {
         self.object_name("a column")
@@ -178,7 +200,10 @@ impl Parser<'_> {
                 return Ok(None);
             }
         };
-        Ok(Some(StarPattern { negated, operator, pattern: self.text("a pattern")? }))
+        let pattern = self.text("a pattern")?;
+        let has_escape = matches!(operator, LikeOperator::Like | LikeOperator::ILike) && self.accept(K::ESCAPE);
+        let escape = if has_escape { Some(self.text("a character in quotes")?) } else { None };
+        Ok(Some(StarPattern { negated, operator, pattern, escape }))
     }
 
     /// `name:` before an expression or a table.

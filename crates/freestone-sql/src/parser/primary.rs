@@ -393,7 +393,7 @@ impl Parser<'_> {
     }
 
     /// Whether `*COLUMNS(` stands at a distance.
-    fn unpacks(&self, ahead: usize) -> bool {
+    pub(super) fn unpacks(&self, ahead: usize) -> bool {
         self.is_op_at(ahead, Op::Star) && self.is_at(ahead + 1, K::COLUMNS) && self.is_op_at(ahead + 2, Op::LeftParen)
     }
 }

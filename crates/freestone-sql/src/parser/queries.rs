@@ -204,9 +204,14 @@ impl Parser<'_> {
             return Ok(None);
         }
         self.at += 2;
-        if self.is(K::ALL) || self.is_op(Op::Star) {
+        let start = self.at;
+        if self.is(K::ALL) || self.is_op(Op::Star) && !self.unpacks(0) {
             self.advance();
-            return Ok(Some(OrderBy::All(self.sort_order()?)));
+            let order = self.sort_order()?;
+            if !self.is_op(Op::Comma) {
+                return Ok(Some(OrderBy::All(order)));
+            }
+            self.at = start;
         }
         Ok(Some(OrderBy::Keys(self.list(Self::sort_key)?)))
     }
@@ -220,7 +225,16 @@ impl Parser<'_> {
     }
 
     pub(super) fn sort_key(&mut self) -> Parsed<SortKey> {
-        Ok(SortKey { value: self.expression()?, order: self.sort_order()? })
+        let value = match self.is_op(Op::Star) && !self.unpacks(0) {
+            // All columns, among other keys.
+            true => {
+                let span = self.advance();
+                let star = Expr { kind: ExprKind::Star(Box::default()), span };
+                Expr { kind: ExprKind::Columns(Box::new(star)), span }
+            }
+            false => self.expression()?,
+        };
+        Ok(SortKey { value, order: self.sort_order()? })
     }
 
     pub(super) fn sort_order(&mut self) -> Parsed<SortOrder> {

@@ -100,7 +100,7 @@ impl Parser<'_> {
         let value = self.star_or_expression()?;
         let alias = match &value.kind {
             // `* SIMILAR TO 'a(.*)' AS '\1'`: the names by the groups of the pattern.
-            ExprKind::Star(star) if !(star.is_similar() && self.is(K::AS)) => None,
+            ExprKind::Star(star) if !(star.like.is_some() && self.is(K::AS)) => None,
             _ => self.optional_label()?,
         };
         Ok(SelectItem { value, alias })

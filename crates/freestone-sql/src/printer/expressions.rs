@@ -270,8 +270,9 @@ impl Display for Star {
         write!(f, "{}{}", Listed(" REPLACE ", &replaced), Listed(" RENAME ", &renamed))?;
         match &self.like {
             None => Ok(()),
-            Some(StarPattern { negated, operator, pattern }) => {
-                write!(f, " {}{} {pattern}", when(*negated, "NOT "), operator.words())
+            Some(StarPattern { negated, operator, pattern, escape }) => {
+                write!(f, " {}{} {pattern}", when(*negated, "NOT "), operator.words())?;
+                Optional(" ESCAPE ", escape).fmt(f)
             }
         }
     }

@@ -229,14 +229,14 @@ pub struct Star {
     pub like: Option<StarPattern>,
 }
 
-impl Star {
-    /// Whether `SIMILAR TO` chooses its columns, whose groups can be in their names.
-    pub fn is_similar(&self) -> bool {
-        self.like.as_ref().is_some_and(|pattern| !pattern.negated && pattern.operator == LikeOperator::SimilarTo)
+impl StarPattern {
+    /// Whether groups of the pattern can be in the names of columns.
+    pub fn has_groups(&self) -> bool {
+        !self.negated && self.operator == LikeOperator::SimilarTo
     }
 }
 
-/// `[NOT] LIKE 'pattern'` behind a star.
+/// `[NOT] LIKE 'pattern' [ESCAPE 'character']` behind a star.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StarPattern {
     /// Whether the names must not match.
@@ -245,6 +245,8 @@ pub struct StarPattern {
     pub operator: LikeOperator,
     /// The pattern.
     pub pattern: Text,
+    /// The escape character.
+    pub escape: Option<Text>,
 }
 
 /// Values of the session that are written as a word.

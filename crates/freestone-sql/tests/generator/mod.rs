@@ -358,6 +358,7 @@ impl<'a> Source<'a> {
                 negated: source.flag(),
                 operator: source.pick(&[LikeOperator::ILike, LikeOperator::SimilarTo]),
                 pattern: source.text(),
+                escape: None,
             }),
         };
         Expr { kind: ExprKind::Star(Box::new(star)), span: SPAN }
