@@ -8,6 +8,7 @@ use freestone_sql::tree::{self, Name, ObjectName};
 
 use crate::binder::Binder;
 use crate::error::{At, BindError, ErrorKind, Result, invalid, unknown};
+use crate::expressions::text;
 use crate::scopes::Found;
 
 impl Binder<'_> {
@@ -48,13 +49,40 @@ impl Binder<'_> {
                     {
                         return self.fields(value, name.parts.get(taken..).unwrap_or_default()).map(Some);
                     }
-                    continue;
+                    match self.row_of_relation(depth, &parts, name.span)? {
+                        Some(value) => (value, parts.len()),
+                        None => continue,
+                    }
                 }
             };
+            let Some(scope) = self.scopes.get(depth) else { continue };
             let value = if depth == own { value } else { scope.outer(value).at(name.span)? };
             return self.fields(value, name.parts.get(taken..).unwrap_or_default()).map(Some);
         }
         Ok(None)
+    }
+
+    /// The row of a relation by its name, as a struct of its columns: `SELECT t FROM t`.
+    fn row_of_relation(&mut self, depth: usize, parts: &[(&str, bool)], span: Span) -> Result<Option<Expr>> {
+        let Some(scope) = self.scopes.get(depth) else { return Ok(None) };
+        let found = scope.relations_of(parts);
+        let relation = match found.as_slice() {
+            [only] => scope.relations.get(*only),
+            _ => None,
+        };
+        let Some(relation) = relation else { return Ok(None) };
+        let catalog = self.world.catalog;
+        let columns: Vec<_> = relation.columns.iter().filter(|(name, _)| !catalog.is_hidden(name)).cloned().collect();
+        let mut fields = vec![];
+        for (name, column) in columns {
+            if fields.contains(&text(&name)) {
+                return Err(invalid(span, format!("the row of a table with two columns {name} is no value"))
+                    .with_hint("give each a name of its own with AS"));
+            }
+            fields.push(text(&name));
+            fields.push(Expr::Column(column));
+        }
+        self.scalar_call("named_struct", fields, span).map(Some)
     }
 
     /// The value of a parameter of a lambda or macro around.
