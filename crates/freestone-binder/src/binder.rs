@@ -12,6 +12,7 @@ use freestone_sql::{LEVELS_MAX as LINKS_MAX, ParameterNumbers, Span};
 use crate::bound::{Bound, Heading};
 use crate::ctes::Cte;
 use crate::error::{At, Result, invalid, too_complex};
+use crate::origins::Origin;
 use crate::plans::Rows;
 use crate::qualifiers::Qualifiers;
 use crate::reading;
@@ -125,8 +126,8 @@ pub(crate) struct Binder<'a> {
     pub is_volatile: bool,
     /// Whether the rows depend on the order in which tables are read.
     pub depends_on_order: bool,
-    /// The names of the columns of the last set operation in its queries behind the first.
-    pub branch_names: Vec<Vec<String>>,
+    /// What the columns of the last body are in its queries, if an ORDER BY asks for it.
+    pub origins: Option<Vec<Origin>>,
     /// The depth of macros and definitions.
     pub level: usize,
     /// The numbers of parameters `?` and `$name`.
@@ -152,7 +153,7 @@ impl<'a> Binder<'a> {
             tables: vec![],
             is_volatile: false,
             depends_on_order: false,
-            branch_names: vec![],
+            origins: None,
             level: 0,
             numbers: ParameterNumbers::default(),
             nodes: 0,

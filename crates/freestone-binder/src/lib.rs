@@ -45,6 +45,7 @@ mod macros;
 mod names;
 mod order_joins;
 mod orders;
+mod origins;
 pub mod patterns;
 mod pivots;
 mod plans;

@@ -8,6 +8,7 @@ use freestone_sql::tree::{ExprKind, Literal, OrderBy, Query, QueryBody, SortKey,
 
 use crate::binder::Binder;
 use crate::error::{At, Result, invalid};
+use crate::origins::{self, Known, Origin};
 use crate::plans::{self, Rows};
 use crate::scopes::{Entry, Relation, Scope};
 
@@ -31,14 +32,17 @@ impl Binder<'_> {
             }
             QueryBody::Nested(inner) if is_plain(query) => self.query(inner),
             body => {
-                self.branch_names.clear();
+                let is_noted = self.origins.is_some();
+                self.origins = (is_noted || query.order_by.is_some()).then(Vec::new);
                 let rows = self.body(body, query.span)?;
-                let others = std::mem::take(&mut self.branch_names);
+                let origins = self.origins.take().unwrap_or_default();
                 let rows = match &query.order_by {
                     None => rows,
-                    Some(order) => self.order_of_columns(rows, order, &others, query.span)?,
+                    Some(order) => self.order_of_columns(rows, order, &origins, query.span)?,
                 };
-                self.limited(rows, query)
+                let rows = self.limited(rows, query);
+                self.origins = is_noted.then_some(origins);
+                rows
             }
         }
     }
@@ -47,28 +51,40 @@ impl Binder<'_> {
     pub fn body(&mut self, body: &QueryBody, span: Span) -> Result<Rows> {
         match body {
             QueryBody::Select(select) => self.select(select, None, span),
-            QueryBody::Values(rows) => self.values(rows, span),
-            QueryBody::Table(name) => self.table_of_name(name),
+            QueryBody::Values(rows) => self.without_origins(|binder| binder.values(rows, span)),
+            QueryBody::Table(name) => self.without_origins(|binder| binder.table_of_name(name)),
             QueryBody::Nested(query) => self.query(query),
             QueryBody::Chain { first, rest } => self.set_operations(first, rest, span),
-            QueryBody::Pivot(pivot) => self.pivot(pivot, span),
-            QueryBody::Unpivot(unpivot) => self.unpivot(unpivot, span),
+            QueryBody::Pivot(pivot) => self.without_origins(|binder| binder.pivot(pivot, span)),
+            QueryBody::Unpivot(unpivot) => self.without_origins(|binder| binder.unpivot(unpivot, span)),
         }
     }
 
+    /// Binds a body whose columns have no origins.
+    pub fn without_origins<T>(&mut self, rule: impl FnOnce(&mut Self) -> T) -> T {
+        let is_noted = self.origins.take().is_some();
+        let bound = rule(self);
+        self.origins = is_noted.then(Vec::new);
+        bound
+    }
+
     /// Rows in an order by columns of the result. The queries of a set operation may give them other names.
-    fn order_of_columns(&mut self, rows: Rows, order: &OrderBy, others: &[Vec<String>], span: Span) -> Result<Rows> {
+    fn order_of_columns(&mut self, rows: Rows, order: &OrderBy, origins: &[Origin], span: Span) -> Result<Rows> {
         let mut scope = scope_of(&rows);
-        for (at, name) in others.iter().flat_map(|names| names.iter().enumerate()) {
-            if !scope.aliases.iter().any(|(known, _)| known == name) && at < rows.names.len() {
-                scope.aliases.push((name.clone(), Expr::Column(plans::column(rows.plan.schema(), at))));
+        for Origin { at, known } in origins {
+            let Known::Name(name) = known else { continue };
+            if !scope.aliases.iter().any(|(known, _)| known == name) && *at < rows.names.len() {
+                scope.aliases.push((name.clone(), Expr::Column(plans::column(rows.plan.schema(), *at))));
             }
         }
         let (keys, _) = self.within(scope, |binder| match order {
             OrderBy::All(order) => Ok(binder.all_columns(&rows, *order)),
             OrderBy::Keys(keys) => {
-                let keys = keys.iter().filter(|key| !is_constant(&key.value));
-                keys.map(|key| binder.key_of_columns(key, &rows)).collect()
+                let mut sorts = vec![];
+                for key in keys.iter().filter(|key| !is_constant(&key.value)) {
+                    sorts.extend(binder.keys_of_columns(key, &rows, origins)?);
+                }
+                Ok(sorts)
             }
         })?;
         let names = rows.names;
@@ -79,7 +95,22 @@ impl Binder<'_> {
         plans::columns(rows.plan.schema()).into_iter().map(|column| self.sort(column, order)).collect()
     }
 
-    fn key_of_columns(&mut self, key: &SortKey, rows: &Rows) -> Result<SortExpr> {
+    /// The keys of a key, of which COLUMNS has several.
+    fn keys_of_columns(&mut self, key: &SortKey, rows: &Rows, origins: &[Origin]) -> Result<Vec<SortExpr>> {
+        match self.copies(&key.value, None)? {
+            None => Ok(vec![self.key_of_columns(key, rows, origins)?]),
+            Some(copies) => {
+                let mut sorts = vec![];
+                for copy in copies {
+                    let value = self.collated(&key.value, copy.value)?;
+                    sorts.push(self.sort(value, key.order));
+                }
+                Ok(sorts)
+            }
+        }
+    }
+
+    fn key_of_columns(&mut self, key: &SortKey, rows: &Rows, origins: &[Origin]) -> Result<SortExpr> {
         if let Some(at) = position(&key.value)? {
             let width = rows.names.len();
             let Some(at) = at.checked_sub(1).filter(|at| *at < width) else {
@@ -89,7 +120,9 @@ impl Binder<'_> {
             let column = Expr::Column(plans::column(rows.plan.schema(), at));
             return Ok(self.sort(column, key.order));
         }
-        let value = match self.key_by_text(key, rows) {
+        let by_origin =
+            || origins::place(&key.value, &rows.names, origins).map(|at| plans::column(rows.plan.schema(), at));
+        let value = match self.key_by_text(key, rows).or_else(|| by_origin().map(Expr::Column)) {
             Some(value) => value,
             None => self.expression(&key.value)?,
         };

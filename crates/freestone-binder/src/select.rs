@@ -13,6 +13,7 @@ use crate::chains::conjunction;
 use crate::error::{At, BindError, ErrorKind, Result, invalid, too_complex};
 use crate::headings;
 use crate::names::named;
+use crate::origins::{Known, Origin};
 use crate::plans::{self, Rows};
 use crate::queries::{is_constant, position, sorted};
 use crate::scopes::{Relation, Scope};
@@ -72,6 +73,7 @@ impl Block {
 impl Binder<'_> {
     /// The rows of a SELECT, in the order of the query around it.
     pub fn select(&mut self, select: &Select, order_by: Option<&OrderBy>, span: Span) -> Result<Rows> {
+        let is_noted = self.origins.take().is_some();
         let from = self.from(&select.from, span)?;
         let from = match &select.sample {
             None => from,
@@ -80,7 +82,8 @@ impl Binder<'_> {
         };
         let From { plan, relations, star } = from;
         let scope = Scope::new(relations, star, plan.schema().clone());
-        let (block, _) = self.within(scope, |binder| binder.block(select, order_by))?;
+        let (block, scope) = self.within(scope, |binder| binder.block(select, order_by))?;
+        self.origins = is_noted.then(|| origins_of(&select.items, &block.items, &scope));
         self.assembled(plan, block, span)
     }
 
@@ -239,6 +242,32 @@ impl Binder<'_> {
         plan = self.unnested(plan, &mut block, Place::Outputs, span)?;
         projected(plan, block, span)
     }
+}
+
+/// The origins of the columns of a SELECT.
+fn origins_of(written: &[SelectItem], items: &[Item], scope: &Scope) -> Vec<Origin> {
+    let mut origins = vec![];
+    for (at, item) in items.iter().enumerate() {
+        let Expr::Column(column) = &item.value else { continue };
+        for relation in &scope.relations {
+            let of_column = relation.columns.iter().filter(|(_, own)| own == column);
+            origins.extend(of_column.map(|(name, _)| {
+                let path = relation.names.iter().chain([name]).cloned().collect();
+                Origin { at, known: Known::Column(path) }
+            }));
+        }
+    }
+    let is_one = |item: &SelectItem| {
+        let mut is_one = !matches!(item.value.kind, ExprKind::Star(_));
+        tree::each_part(&item.value, &mut |part| is_one &= !matches!(part.kind, ExprKind::Columns(_)));
+        is_one
+    };
+    // An item that stands for several columns moves those behind it.
+    if written.len() == items.len() && written.iter().all(is_one) {
+        let values = written.iter().enumerate();
+        origins.extend(values.map(|(at, item)| Origin { at, known: Known::Value(item.value.clone()) }));
+    }
+    origins
 }
 
 /// The values of the items, in their order.

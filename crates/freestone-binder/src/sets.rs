@@ -10,6 +10,7 @@ use freestone_sql::tree::{QueryBody, SetLink, SetOperator};
 use crate::binder::Binder;
 use crate::error::{At, Result, invalid};
 use crate::names::named;
+use crate::origins::{Known, Origin};
 use crate::plans::{self, Rows};
 
 impl Binder<'_> {
@@ -19,16 +20,24 @@ impl Binder<'_> {
     }
 
     fn chained(&mut self, first: &QueryBody, rest: &[SetLink], span: Span) -> Result<Rows> {
+        let is_noted = self.origins.is_some();
         let mut left = self.body(first, span)?;
-        let mut branch_names = vec![];
+        let mut origins = self.origins.take().unwrap_or_default();
         for link in rest {
+            self.origins = is_noted.then(Vec::new);
             let right = self.body(&link.operand, link.span)?;
-            if !link.by_name {
-                branch_names.push(right.names.clone());
-            }
+            let (own, names) = (self.origins.take().unwrap_or_default(), right.names.clone());
             left = self.set_operation(left, right, link)?;
+            let named = |(at, name): (usize, &String)| Origin { at, known: Known::Name(name.clone()) };
+            for origin in names.iter().enumerate().map(named).chain(own) {
+                let at = match link.by_name {
+                    true => names.get(origin.at).and_then(|name| left.names.iter().position(|own| own == name)),
+                    false => Some(origin.at),
+                };
+                origins.extend(at.filter(|_| is_noted).map(|at| Origin { at, ..origin }));
+            }
         }
-        self.branch_names = branch_names;
+        self.origins = is_noted.then_some(origins);
         Ok(left)
     }
 
