@@ -4,7 +4,7 @@ use datafusion_expr::expr::{WindowFunction, WindowFunctionParams};
 use datafusion_expr::planner::{PlannerResult, RawWindowExpr};
 use datafusion_expr::{Expr, SortExpr, WindowFunctionDefinition};
 use freestone_sql::Span;
-use freestone_sql::tree::{ExprKind, FrameExclude, Name, NamedWindow, Over, SortKey, Window};
+use freestone_sql::tree::{ExprKind, FrameBound, FrameExclude, Name, NamedWindow, Over, SortKey, Window};
 
 use crate::binder::Binder;
 use crate::calls::{Plain, null_treatment, positional};
@@ -13,6 +13,11 @@ use crate::expressions::text;
 
 /// The function that stands for a key of an aggregate's own order among the keys of its window's partitions.
 const ORDERED_BY: &str = "freestone_ordered_by";
+
+/// Window functions that DuckDB computes in an order of their own: `rank(ORDER BY a) OVER (…)`, …
+const RANKS: [&str; 4] = ["rank", "dense_rank", "percent_rank", "cume_dist"];
+/// … and those of which rows that are equal in it are told apart by the order of the window.
+const PLACED: [&str; 4] = ["row_number", "ntile", "lead", "lag"];
 
 /// Window functions whose values depend on the places of rows.
 const NUMBERING: [&str; 6] = ["row_number", "lag", "lead", "first_value", "last_value", "nth_value"];
@@ -37,6 +42,7 @@ impl Binder<'_> {
             Some(Over::Window(window)) => self.extended(window)?,
             None => return Err(invalid(span, "a window function has OVER")),
         };
+        let (window, own_order) = in_own_order(&function, window, &call.order_by, span)?;
         let arguments = self.aggregate_arguments(plain)?;
         let signature = match &function {
             WindowFunctionDefinition::AggregateUDF(function) => function.signature(),
@@ -47,7 +53,7 @@ impl Binder<'_> {
         for key in window.partition_by.iter().filter(|key| !matches!(key.kind, ExprKind::Literal(_))) {
             partition_by.push(self.expression(key)?);
         }
-        partition_by.extend(self.marks_of(&window, &call.order_by, span)?);
+        partition_by.extend(self.marks_of(&window, &own_order, span)?);
         let mut order_by = self.sorts(&window.order_by)?;
         let (window_frame, bounds) = self.frame_of(window.frame.as_ref(), &mut order_by, window.span)?;
         partition_by.extend(bounds);
@@ -183,4 +189,39 @@ impl Binder<'_> {
             WindowFunctionParams { args, partition_by, order_by, window_frame, filter, null_treatment, distinct };
         Expr::WindowFunction(Box::new(WindowFunction { fun, params }))
     }
+}
+
+/// A window in which a function counts in its own order, and the keys that are left for other functions. The frame of such a
+/// function must be the whole partition, of which it then is the order.
+fn in_own_order(
+    function: &WindowFunctionDefinition,
+    window: Window,
+    keys: &[SortKey],
+    span: Span,
+) -> Result<(Window, Vec<SortKey>)> {
+    let name = match function {
+        WindowFunctionDefinition::WindowUDF(function) => function.name(),
+        WindowFunctionDefinition::AggregateUDF(_) => return Ok((window, keys.to_vec())),
+    };
+    let is_placed = PLACED.contains(&name);
+    if keys.is_empty() || !is_placed && !RANKS.contains(&name) {
+        return Ok((window, keys.to_vec()));
+    }
+    let is_whole = match &window.frame {
+        None => window.order_by.is_empty(),
+        Some(frame) => {
+            matches!(frame.start, FrameBound::UnboundedPreceding)
+                && matches!(frame.end, Some(FrameBound::UnboundedFollowing))
+                && matches!(frame.exclude, None | Some(FrameExclude::NoOthers))
+        }
+    };
+    if !is_whole {
+        let message = format!("ORDER BY within {name}(…) is not available over a part of a partition");
+        return Err(invalid(span, message).with_hint(
+            "leave ORDER BY of the window out, or write ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+        ));
+    }
+    let behind = if is_placed { window.order_by } else { vec![] };
+    let order_by = keys.iter().cloned().chain(behind).collect();
+    Ok((Window { order_by, frame: None, ..window }, vec![]))
 }

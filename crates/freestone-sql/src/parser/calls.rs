@@ -52,7 +52,9 @@ impl Parser<'_> {
         if self.begins_query(0) && !self.is(K::VALUES) && !self.is_name_at(0) {
             return self.refused_here("a query as an argument", "put the query in parentheses of its own");
         }
-        call.arguments = self.list(|parser| parser.argument(takes_lambdas))?;
+        if !(self.is(K::ORDER) && self.is_at(1, K::BY)) {
+            call.arguments = self.list(|parser| parser.argument(takes_lambdas))?;
+        }
         call.order_by = self.optional_sort_keys()?;
         call.ignore_nulls = self.null_treatment();
         if self.is_any(&[K::SEPARATOR, K::LIMIT, K::HAVING]) || self.is(K::ON) && self.is_at(1, K::OVERFLOW) {
