@@ -14,6 +14,7 @@ use crate::expressions::integer;
 use crate::names::named;
 use crate::plans::{self, Rows};
 use crate::queries::{scope_of, sorted};
+use crate::types::{SqlType, is_text};
 
 impl Binder<'_> {
     /// The rows of a query that LIMIT and OFFSET leave. Their order is that of the plan.
@@ -47,7 +48,7 @@ impl Binder<'_> {
         }
         let schema = datafusion_common::DFSchema::empty();
         let kind = value.get_type(&schema).at(written.span)?;
-        if !kind.is_numeric() && !kind.is_null() {
+        if !kind.is_numeric() && !kind.is_null() && !is_text(&kind) {
             return Err(invalid(written.span, format!("a number of rows is a number, not {kind}")));
         }
         Ok(match kind == DataType::Int64 {
@@ -85,19 +86,18 @@ impl Binder<'_> {
         {
             return Err(invalid(count.span, format!("LIMIT {digits} % is more than all rows")));
         }
-        if has_query(count) || query.offset.as_ref().is_some_and(has_query) {
-            return Err(invalid(count.span, "a share of rows is a number, and no subquery"));
-        }
         let all = self.over_all("count", vec![integer(1)], vec![], span)?;
         self.numbered_with(rows, vec![all], span, |binder, columns| {
             let [number, all] = columns else { return Err(unsupported(span, "a share of rows")) };
-            let (percent, schema) = (binder.expression(count)?, binder.schema());
-            let functions = binder.world.functions;
-            let part = functions.binary(BinaryOperator::Multiply, all.clone(), percent, &schema).at(span)?;
-            let hundred = crate::literals::value(&Literal::Number("100.0".to_owned()), false, span)?;
-            let part = functions.binary(BinaryOperator::Divide, part, hundred, &schema).at(span)?;
-            let last = binder.scalar_call("floor", vec![part], span)?;
-            let offset = query.offset.as_ref().map(|offset| binder.expression(offset)).transpose()?;
+            let last = binder.share(all, count, span)?;
+            let offset = match &query.offset {
+                Some(offset) if has_query(offset) => {
+                    let value = binder.expression(offset)?;
+                    Some(binder.scalar_call("coalesce", vec![value, integer(0)], span)?)
+                }
+                Some(offset) => Some(binder.expression(offset)?),
+                None => None,
+            };
             let behind = offset.clone().map(|offset| plain(Operator::Gt, number.clone(), offset));
             let last = match offset {
                 Some(offset) => plain(Operator::Plus, last, offset),
@@ -106,6 +106,32 @@ impl Binder<'_> {
             let within = plain(Operator::LtEq, number.clone(), last);
             Ok(conjunction(std::iter::once(within).chain(behind)).unwrap_or_default())
         })
+    }
+
+    /// A percentage of a number of rows. That of a subquery is tested when it is known, and NULL stands for all.
+    fn share(&mut self, all: &Expr, count: &tree::Expr, span: Span) -> Result<Expr> {
+        let mut percent = self.expression(count)?;
+        if has_query(count) {
+            percent = self.cast_to(percent, SqlType::Plain(DataType::Float64), false, count.span)?;
+        }
+        let (functions, schema) = (self.world.functions, self.schema());
+        let part = functions.binary(BinaryOperator::Multiply, all.clone(), percent.clone(), &schema).at(span)?;
+        let hundred = crate::literals::value(&Literal::Number("100.0".to_owned()), false, span)?;
+        let part = functions.binary(BinaryOperator::Divide, part, hundred.clone(), &schema).at(span)?;
+        let part = self.scalar_call("floor", vec![part], span)?;
+        if !has_query(count) {
+            return Ok(part);
+        }
+        let is_share = plain(
+            Operator::And,
+            plain(Operator::GtEq, percent.clone(), integer(0)),
+            plain(Operator::LtEq, percent.clone(), integer(100)),
+        );
+        let message = crate::expressions::text("LIMIT of a percentage is between 0 and 100");
+        let wrong = self.scalar_call("error", vec![message], span)?;
+        let all = Expr::Cast(Cast::new(Box::new(all.clone()), DataType::Float64));
+        let cases = datafusion_expr::when(Expr::IsNull(Box::new(percent)), all).when(is_share, part).otherwise(wrong);
+        cases.at(span)
     }
 
     /// The first rows, and those that are equal in order to the last of them.
