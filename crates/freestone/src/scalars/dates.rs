@@ -15,8 +15,8 @@ use super::rows::{any_null, ints, invalid, reals, texts, too_large};
 use crate::times::calendar::{checked_days, civil, day_name, days_in_month, iso_week, month_name, weekday};
 use crate::times::{
     Call, Interval, Part, Zone, date_part, day_of, exact_cast, finished, finite, integers, interval_of, intervals,
-    keeping_infinite, local_ticks, map, part_of_times, part_type, stepped, taken_by_parts, without_infinite, year_week,
-    zip,
+    keeping_infinite, local_ticks, map, part_of_times, part_type, stepped, taken_by_parts, to_instant,
+    without_infinite, year_week, zip,
 };
 
 const DAY_SECONDS: i64 = 86_400;
@@ -42,8 +42,8 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::new(&["last_day"], &[&[Date]], DataType::Date32, |call| without_infinite(call, last_day)),
         Scalar::new(&["make_date"], &[&[Int, Int, Int], &[Int]], DataType::Date32, make_date),
         Scalar::new(&["make_time"], &[&[Int, Int, Kind::Real]], DataType::Time64(TimeUnit::Microsecond), make_time),
-        Scalar::new(&["date_diff", "datediff"], DIFFERENCE, INT, |call| differences(call, boundaries)),
-        Scalar::new(&["date_sub", "datesub"], DIFFERENCE, INT, |call| differences(call, whole)),
+        Scalar::new(&["date_diff", "datediff"], DIFFERENCE, INT, |call| differences(call, boundaries, true)),
+        Scalar::new(&["date_sub", "datesub"], DIFFERENCE, INT, |call| differences(call, whole, false)),
         Scalar::typed(
             &["time_bucket"],
             &[&[Span, Time], &[Span, Time, Span], &[Span, Time, Time]],
@@ -189,7 +189,48 @@ fn micros(times: &ArrayRef, zone: &Zone) -> Result<Int64Array> {
     map(&ticks, in_us)
 }
 
-fn differences(call: &Call, difference: fn(Part, i64, i64) -> Option<i64>) -> Result<ArrayRef> {
+/// Two times of each row in microseconds.
+struct Moments {
+    local: [Int64Array; 2],
+    /// The same as instants, if one of both has a zone.
+    instants: Option<[Int64Array; 2]>,
+}
+
+impl Moments {
+    fn new(from: &ArrayRef, to: &ArrayRef, zone: &Zone) -> Result<Moments> {
+        let has_zone = |times: &ArrayRef| matches!(times.data_type(), DataType::Timestamp(_, Some(_)));
+        let local = [micros(from, zone)?, micros(to, zone)?];
+        if !has_zone(from) && !has_zone(to) {
+            return Ok(Moments { local, instants: None });
+        }
+        let instants = |times: &ArrayRef, local: &Int64Array| match has_zone(times) {
+            true => micros(times, &Zone::Fixed(0)),
+            false => map(local, |value| to_instant(value, 1_000_000, zone)),
+        };
+        let instants = [instants(from, &local[0])?, instants(to, &local[1])?];
+        Ok(Moments { local, instants: Some(instants) })
+    }
+
+    /// Whether a part is counted in instants: an hour and what is shorter last as long where clocks are changed.
+    fn are_instants(&self, part: Part) -> bool {
+        (Part::Hour..=Part::Nanosecond).contains(&part) && self.instants.is_some()
+    }
+
+    /// The times of a row, which begin the parts in which they are if boundaries are counted.
+    fn at(&self, row: usize, part: Part, counts_boundaries: bool) -> [i64; 2] {
+        let local = [self.local[0].value(row), self.local[1].value(row)];
+        let Some(instants) = self.instants.as_ref().filter(|_| self.are_instants(part)) else { return local };
+        let is_begun = counts_boundaries && part != Part::Nanosecond;
+        let within = |at: usize| if is_begun { local[at].rem_euclid(micros_of(part)) } else { 0 };
+        [instants[0].value(row).saturating_sub(within(0)), instants[1].value(row).saturating_sub(within(1))]
+    }
+}
+
+fn differences(
+    call: &Call,
+    difference: fn(Part, i64, i64) -> Option<i64>,
+    counts_boundaries: bool,
+) -> Result<ArrayRef> {
     let (from, to) = (call.array(1)?, call.array(2)?);
     let is_clock = |times: &ArrayRef| matches!(times.data_type(), DataType::Time32(_) | DataType::Time64(_));
     if is_clock(&from) != is_clock(&to) {
@@ -204,18 +245,29 @@ fn differences(call: &Call, difference: fn(Part, i64, i64) -> Option<i64>) -> Re
         // The same in microseconds is the same in days, and needs no division.
         let differences = match counted_part(&name)? {
             Part::Day if are_dates => zip::<_, _, Int64Type>(&integers(&from)?, &integers(&to)?, |a, b| Ok(b - a))?,
-            part => zip::<_, _, Int64Type>(&micros(&from, &call.zone)?, &micros(&to, &call.zone)?, |a, b| {
-                between(part, a, b)
-            })?,
+            part => {
+                let moments = Moments::new(&from, &to, &call.zone)?;
+                if moments.are_instants(part) {
+                    let row = |row: usize| -> Result<Option<i64>> {
+                        let [a, b] = moments.at(row, part, counts_boundaries);
+                        if any_null(&[&from, &to], row) { Ok(None) } else { between(part, a, b).map(Some) }
+                    };
+                    (0..from.len()).map(row).collect::<Result<Int64Array>>()?
+                } else {
+                    zip::<_, _, Int64Type>(&moments.local[0], &moments.local[1], |a, b| between(part, a, b))?
+                }
+            }
         };
         return Ok(Arc::new(differences));
     }
-    let (names, from, to) = (texts(call, 0)?, micros(&from, &call.zone)?, micros(&to, &call.zone)?);
+    let (names, moments) = (texts(call, 0)?, Moments::new(&from, &to, &call.zone)?);
     let row = |row: usize| -> Result<Option<i64>> {
         if any_null(&[&names, &from, &to], row) {
             return Ok(None);
         }
-        between(counted_part(names.value(row))?, from.value(row), to.value(row)).map(Some)
+        let part = counted_part(names.value(row))?;
+        let [a, b] = moments.at(row, part, counts_boundaries);
+        between(part, a, b).map(Some)
     };
     Ok(Arc::new((0..names.len()).map(row).collect::<Result<Int64Array>>()?))
 }
