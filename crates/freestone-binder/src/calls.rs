@@ -106,6 +106,7 @@ impl Binder<'_> {
                 "coalesce" => self.with_typed_nulls(values),
                 "format" | "printf" | "array_to_string" => self.as_shown(values, span)?,
                 "substr" | "substring" => return self.part_of_text(values, span),
+                "list_resize" | "array_resize" => return self.resized(values, span),
                 _ => values,
             };
             return Ok(self.of_scalar(function, values));

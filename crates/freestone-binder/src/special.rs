@@ -138,6 +138,24 @@ impl Binder<'_> {
         self.scalar_call(if is_forward { "substr" } else { "freestone_substring" }, arguments, span)
     }
 
+    /// `list_resize(list, n)`: without a number, no item remains. NULL for NULL.
+    pub fn resized(&mut self, mut arguments: Vec<Expr>, span: Span) -> Result<Expr> {
+        let schema = self.schema();
+        // A parameter may get a type later.
+        let is_null = |list: &Expr| list.get_type(&schema).is_ok_and(|kind| kind.is_null());
+        let list_is_null = arguments.first().is_some_and(|list| !matches!(list, Expr::Placeholder(_)) && is_null(list));
+        if list_is_null && (2..=3).contains(&arguments.len()) {
+            return Ok(Expr::Literal(ScalarValue::Null, None));
+        }
+        if let Some(count) = arguments.get_mut(1)
+            && !matches!(count, Expr::Literal(ScalarValue::Int64(Some(_)), _) | Expr::Placeholder(_))
+        {
+            let given = std::mem::take(count);
+            *count = self.scalar_call("coalesce", vec![given, integer(0)], span)?;
+        }
+        self.scalar_call("array_resize", arguments, span)
+    }
+
     /// `list_zip(a, b, true)`: the lists end with the shortest. With `false` the shorter ones are filled with NULL. `None` for other calls.
     fn zipped(&mut self, plain: &Plain) -> Result<Option<Expr>> {
         let ("list_zip" | "array_zip" | "arrays_zip", [lists @ .., last]) =
@@ -386,7 +404,7 @@ impl Binder<'_> {
         let schema = self.schema();
         let values = arguments.iter().map(|argument| self.expression(&argument.value)).collect::<Result<Vec<_>>>()?;
         let is_list = |value: &Expr| value.get_type(&schema).is_ok_and(|kind| kind.is_list() || kind.is_null());
-        if values.is_empty() {
+        if values.is_empty() && name != "map" {
             return Ok(None);
         }
         if name == "map" && values.len() == 2 && values.iter().all(is_list) {

@@ -8,11 +8,12 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, UInt32Array, new_null_array,
+    Array, ArrayRef, AsArray, Float64Array, Int64Array, IntervalMonthDayNanoArray, ListArray, UInt32Array,
+    new_null_array,
 };
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::compute::{cast, take};
-use datafusion::arrow::datatypes::{DataType, Field, Float64Type, Int64Type, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, Field, Float64Type, Int64Type, IntervalMonthDayNano, TimeUnit};
 use datafusion::error::Result;
 use datafusion::physical_expr::aggregate::AggregateFunctionExpr;
 use datafusion::physical_expr::expressions::Literal;
@@ -25,6 +26,7 @@ use freestone_exec::vector::Form;
 use super::choices::comparator;
 use super::collected::{Collected, Groups};
 use crate::error::Error;
+use crate::times::{DAY_NS, INTERVAL, infinite, integers, out_of_range, per_second};
 
 pub(super) fn functions() -> Vec<Collected> {
     let takes = "a value and a fraction between 0 and 1, or a list of fractions";
@@ -41,7 +43,7 @@ pub(super) fn functions() -> Vec<Collected> {
         Collected::new("quantile_cont", takes, cont_arguments, cont_type, |groups| quantiles(groups, true)),
         Collected::new("quantile_disc", takes, disc_arguments, disc_type, |groups| quantiles(groups, false)),
         Collected::new("median", "a value", median_arguments, |types| interpolated(&types[0]), median),
-        Collected::new("mad", "a number", mad_arguments, |_| DataType::Float64, mad),
+        Collected::new("mad", "a number or time", mad_arguments, |types| deviation(&types[0]), mad),
     ]
 }
 
@@ -101,8 +103,19 @@ fn median_arguments(types: &[DataType]) -> Option<Vec<DataType>> {
 fn mad_arguments(types: &[DataType]) -> Option<Vec<DataType>> {
     match types {
         [value] if value.is_numeric() || *value == DataType::Null => Some(vec![DataType::Float64]),
+        [DataType::Date64] => Some(vec![DataType::Date32]),
+        [value] if is_time(value) => Some(vec![value.clone()]),
         _ => None,
     }
+}
+
+fn is_time(value: &DataType) -> bool {
+    matches!(value, DataType::Date32 | DataType::Timestamp(..) | DataType::Time64(_))
+}
+
+/// The type of a distance between values.
+fn deviation(value: &DataType) -> DataType {
+    if is_time(value) { INTERVAL } else { DataType::Float64 }
 }
 
 fn list_of(value: DataType) -> DataType {
@@ -345,6 +358,9 @@ fn median(groups: &Groups) -> Result<ArrayRef> {
 
 /// The median of the absolute deviations from the median.
 fn mad(groups: &Groups) -> Result<ArrayRef> {
+    if *groups.to == INTERVAL {
+        return mad_of_times(groups);
+    }
     let values = groups.columns[0].as_primitive::<Float64Type>();
     let median = |sorted: &[f64]| {
         let (low, high, share) = Place::Continuous(0.5).among(sorted.len());
@@ -362,6 +378,38 @@ fn mad(groups: &Groups) -> Result<ArrayRef> {
         Some(median(&all))
     };
     Ok(Arc::new(groups.places(1).map(of_group).collect::<Float64Array>()))
+}
+
+/// The same of times, as intervals of days and a time of day. Means of two times are not rounded before the last one.
+fn mad_of_times(groups: &Groups) -> Result<ArrayRef> {
+    let column = &groups.columns[0];
+    let ns_per_unit = match column.data_type() {
+        DataType::Date32 => i128::from(DAY_NS),
+        DataType::Timestamp(unit, _) | DataType::Time64(unit) => 1_000_000_000 / i128::from(per_second(*unit)),
+        _ => 1,
+    };
+    let values = integers(column)?;
+    // Twice the median, and so twice the deviations, of whose median this is four times.
+    let twice_the_median = |sorted: &[i128]| sorted[(sorted.len() - 1) / 2] + sorted[sorted.len() / 2];
+    let of_group = |places: Vec<usize>| {
+        if places.is_empty() {
+            return Ok(None);
+        }
+        if places.iter().any(|place| infinite(values.value(*place), column.data_type()).is_some()) {
+            return Err(Error::invalid("mad of infinite times").into());
+        }
+        let mut all: Vec<i128> = places.into_iter().map(|place| i128::from(values.value(place)) * 2).collect();
+        all.sort_unstable();
+        let middle = twice_the_median(&all) / 2;
+        all.iter_mut().for_each(|value| *value = (*value - middle).abs());
+        all.sort_unstable();
+        let us = (twice_the_median(&all) * ns_per_unit + 2_000) / 4_000;
+        let day_us = i128::from(DAY_NS / 1_000);
+        let days = i32::try_from(us / day_us).map_err(|_| out_of_range("interval"))?;
+        Ok(Some(IntervalMonthDayNano::new(0, days, (us % day_us * 1_000) as i64)))
+    };
+    let intervals = groups.places(1).map(of_group).collect::<Result<Vec<_>>>()?;
+    Ok(Arc::new(IntervalMonthDayNanoArray::from(intervals)))
 }
 
 /// NaN is greater than all other values.

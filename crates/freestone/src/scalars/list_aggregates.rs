@@ -20,9 +20,10 @@ use super::kinds::Kind::{List, Rest, Text};
 use super::kinds::list;
 use super::rows::{invalid, lists};
 use crate::aggregates::settled;
+use crate::display::texts_of;
 use crate::error::Error;
 use crate::sql::function_macros::RENAMED;
-use crate::times::{Call, behind_planned, exact_cast};
+use crate::times::{Call, behind_planned, exact_cast, is_text};
 
 type Functions = Arc<HashMap<String, Arc<AggregateUDF>>>;
 
@@ -37,7 +38,9 @@ pub(super) fn list_aggregate(functions: &HashMap<String, Arc<AggregateUDF>>) -> 
             let Some(values) = types.first().and_then(list) else { return invalid("list_aggregate takes a list") };
             let name = constants.get(1).copied().flatten().and_then(|name| name.try_as_str().flatten());
             let Some(name) = name else { return invalid("the name of the aggregate has to be a constant text") };
-            Ok(Prepared::new(&known, name, values.data_type(), &types[2..])?.result.data_type().clone())
+            let separator = separator(name, types.len() - 2).map(|text| text.data_type());
+            let others: Vec<DataType> = types[2..].iter().cloned().chain(separator).collect();
+            Ok(Prepared::new(&known, name, values.data_type(), &others)?.result.data_type().clone())
         },
         move |call| aggregated(call, &functions),
     )
@@ -58,8 +61,9 @@ impl Prepared {
         let Some(function) = functions.get(renamed) else {
             return Err(Error::not_found("aggregate", name, functions.keys().map(String::as_str)).into());
         };
+        let values = typed(renamed, values);
         let field = |(at, kind): (usize, &DataType)| Arc::new(Field::new(format!("c{at}"), kind.clone(), true));
-        let given: Vec<FieldRef> = std::iter::once(values).chain(others).enumerate().map(field).collect();
+        let given: Vec<FieldRef> = std::iter::once(&values).chain(others).enumerate().map(field).collect();
         let fields = fields_with_udf(&given, function.as_ref())?;
         let function = behind_planned(function).unwrap_or_else(|| function.clone());
         let types: Vec<DataType> = fields.iter().map(|field| field.data_type().clone()).collect();
@@ -72,10 +76,29 @@ impl Prepared {
     }
 }
 
+/// The type of an aggregate's values: NULLs of no type are those that it takes, and `string_agg` is of texts.
+fn typed(function: &str, values: &DataType) -> DataType {
+    match function {
+        "string_agg" => DataType::Utf8View,
+        "bit_and" | "bit_or" | "bit_xor" if values.is_null() => DataType::Int32,
+        _ => values.clone(),
+    }
+}
+
+/// What stands between texts if a call does not say.
+fn separator(name: &str, given: usize) -> Option<ScalarValue> {
+    let is_joined = matches!(name.to_lowercase().as_str(), "string_agg" | "group_concat" | "listagg");
+    (is_joined && given == 0).then(|| ScalarValue::Utf8View(Some(",".to_owned())))
+}
+
 fn aggregated(call: &Call, functions: &Functions) -> Result<ArrayRef> {
     let lists = lists(call, 0)?;
     let Some(name) = call.text(1, "the name of the aggregate")? else { return Ok(call.nulls()) };
-    let others = (2..call.count()).map(|at| call.array(at)).collect::<Result<Vec<_>>>()?;
+    let mut others = (2..call.count()).map(|at| call.array(at)).collect::<Result<Vec<_>>>()?;
+    let separator = separator(&name, others.len());
+    if let Some(separator) = &separator {
+        others.push(separator.to_array_of_size(lists.len())?);
+    }
     let types: Vec<DataType> = others.iter().map(|array| array.data_type().clone()).collect();
     let prepared = Prepared::new(functions, &name, lists.values().data_type(), &types)?;
 
@@ -88,11 +111,11 @@ fn aggregated(call: &Call, functions: &Functions) -> Result<ArrayRef> {
         .collect();
     let rows: Vec<u32> = owners.iter().map(|row| *row as u32).collect();
     let rows = datafusion::arrow::array::UInt32Array::from(rows);
-    let mut columns = vec![exact_cast(&lists.values().slice(first, end - first), prepared.fields[0].data_type())?];
+    let mut columns = vec![as_values(&lists.values().slice(first, end - first), prepared.fields[0].data_type())?];
     for (other, field) in others.iter().zip(&prepared.fields[1..]) {
         columns.push(take(&exact_cast(other, field.data_type())?, &rows, None)?);
     }
-    let constants = (2..call.count()).map(|at| call.constant(at).cloned()).collect();
+    let constants = (2..call.count()).map(|at| call.constant(at).cloned()).chain(separator.map(Some)).collect();
     let mut groups = Maker::new(&prepared, constants)?.groups()?;
     let all = BooleanArray::from(vec![true; owners.len()]);
     groups.update_batch(&columns, &owners, Some(&all), lists.len())?;
@@ -104,6 +127,14 @@ fn aggregated(call: &Call, functions: &Functions) -> Result<ArrayRef> {
             Ok(datafusion::arrow::compute::nullif(&result, &is_null)?)
         }
         _ => Ok(result),
+    }
+}
+
+/// Values of a type; as texts, they are those that a cast shows.
+fn as_values(values: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    match is_text(to) && !is_text(values.data_type()) && !values.data_type().is_null() {
+        true => exact_cast(&(Arc::new(texts_of(values)?) as ArrayRef), to),
+        false => exact_cast(values, to),
     }
 }
 

@@ -3,7 +3,9 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, ListArray, UInt32Array};
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, FixedSizeListArray, Float64Array, Int64Array, ListArray, UInt32Array,
+};
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
 use datafusion::arrow::compute::{SortOptions, take};
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
@@ -46,7 +48,59 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::new(&["list_inner_product"], &[&[List, List]], REAL, |call| products(call, |a| a.inner)),
         Scalar::new(&["list_negative_inner_product"], &[&[List, List]], REAL, |call| products(call, |a| -a.inner)),
         Scalar::new(&["list_cosine_similarity"], &[&[List, List]], REAL, |call| products(call, Products::cosine)),
+        cross_product(),
     ]
+}
+
+/// The cross product of arrays of three numbers: of FLOAT if both are, and otherwise of DOUBLE.
+fn cross_product() -> Scalar {
+    Scalar::with_coercion(
+        &["array_cross_product"],
+        "two arrays of three numbers",
+        |types| {
+            let [a, b] = types else { return None };
+            let (a, b) = (list(a)?, list(b)?);
+            let is_number = |kind: &DataType| kind.is_numeric() || kind.is_null();
+            let are_single = *a.data_type() == DataType::Float32 && *b.data_type() == DataType::Float32;
+            let of = list_of(if are_single { DataType::Float32 } else { REAL });
+            (is_number(a.data_type()) && is_number(b.data_type())).then(|| vec![of.clone(), of])
+        },
+        |types, _| match list(&types[0]) {
+            Some(item) => Ok(DataType::FixedSizeList(item, 3)),
+            None => invalid("array_cross_product takes two arrays of three numbers"),
+        },
+        crossed,
+    )
+}
+
+fn crossed(call: &Call) -> Result<ArrayRef> {
+    let all = [lists(call, 0)?, lists(call, 1)?];
+    let DataType::FixedSizeList(item, size) = &call.to else { return invalid("the result is no array") };
+    let numbers = |lists: &ListArray| -> Result<Float64Array> {
+        Ok(exact_cast(lists.values(), &REAL)?.as_primitive::<Float64Type>().clone())
+    };
+    let items = [numbers(&all[0])?, numbers(&all[1])?];
+    let vector = |of: usize, row: usize| -> Result<[f64; 3]> {
+        let (start, length) = (all[of].value_offsets()[row] as usize, all[of].value_length(row));
+        if length != 3 || (start..start + 3).any(|at| items[of].is_null(at)) {
+            return invalid("array_cross_product takes arrays of three numbers, none of which is NULL");
+        }
+        Ok([0, 1, 2].map(|at| items[of].value(start + at)))
+    };
+    let (mut values, mut valid) = (vec![], vec![]);
+    for row in 0..call.rows() {
+        let is_null = any_null(&[&all[0], &all[1]], row);
+        valid.push(!is_null);
+        if is_null {
+            values.extend([0.0; 3]);
+            continue;
+        }
+        let ([a, b, c], [x, y, z]) = (vector(0, row)?, vector(1, row)?);
+        values.extend([b * z - c * y, c * x - a * z, a * y - b * x]);
+    }
+    let values = exact_cast(&(Arc::new(Float64Array::from(values)) as ArrayRef), item.data_type())?;
+    let arrays = FixedSizeListArray::try_new(item.clone(), *size, values, Some(NullBuffer::from(valid)))?;
+    Ok(Arc::new(arrays))
 }
 
 /// The function that is also `list[2]`.

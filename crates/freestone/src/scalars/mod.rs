@@ -35,6 +35,7 @@ mod rows;
 mod sequences;
 mod series;
 mod similarity;
+mod sleeps;
 pub(crate) mod spans;
 mod strftime;
 mod structs;
@@ -79,6 +80,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         regex::all(),
         series::all(),
         similarity::all(),
+        sleeps::all(),
         spans::all(),
         strftime::all(),
         structs::all(),

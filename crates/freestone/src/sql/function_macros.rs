@@ -148,7 +148,7 @@ static DEFINITIONS: [Definition; 80] = [
     scalar("list_skewness", &["a"], "list_aggregate(a, 'skewness')"),
     scalar("list_stddev_pop", &["a"], "list_aggregate(a, 'stddev_pop')"),
     scalar("list_stddev_samp", &["a"], "list_aggregate(a, 'stddev_samp')"),
-    scalar("list_string_agg", &["a"], "array_to_string(a, ',')"),
+    scalar("list_string_agg", &["a"], "list_aggregate(a, 'string_agg')"),
     scalar("generate_subscripts", &["a", "b"], "unnest(range(1, CASE WHEN b = 1 THEN len(a) + 1 ELSE 1 END))"),
     scalar("list_sem", &["a"], "list_aggregate(a, 'stddev_pop') / sqrt(list_aggregate(a, 'count'))"),
     scalar("list_kurtosis_pop", &["a"], "list_aggregate(a, 'kurtosis_pop')"),

@@ -34,8 +34,8 @@ use datafusion::execution::session_state::SessionState;
 
 pub(crate) use aggregates::behind as behind_planned;
 pub(crate) use arrays::{
-    INTERVAL, TIMESTAMP, day_of, exact_cast, finished, finite, infinite, integers, interval_of, intervals, is_span,
-    is_text, is_time_of_day, local_ticks, map, out_of_range, stored, timestamptz, to_instant, zip,
+    INTERVAL, TIMESTAMP, day_of, exact_cast, finished, finite, infinite, integers, interval_of, intervals,
+    is_span, is_text, is_time_of_day, local_ticks, map, out_of_range, per_second, stored, timestamptz, to_instant, zip,
 };
 pub(crate) use casts::{TimeCasts, with_ours as with_own_casts};
 pub(crate) use convert::argument as argument_of_cast;
@@ -45,7 +45,7 @@ pub(crate) use format::{LocalTime, TimeFormat};
 pub(crate) use format_parsing::Parsed;
 pub(crate) use function::{Call, evaluate, evaluate_rows, wrong_types};
 pub(crate) use infinite::{keeping_infinite, without_infinite};
-pub(crate) use interval::{Interval, SECOND_NS};
+pub(crate) use interval::{DAY_NS, Interval, SECOND_NS};
 pub(crate) use literals::has_nanoseconds;
 pub(crate) use mixing::check_types as check_times;
 pub(crate) use operands::common_with_texts;

@@ -106,7 +106,9 @@ fn date(text: &str) -> Option<(Civil, &str)> {
         let date = || Some(Civil { year: number(&year[..4])?, month: number(&year[4..6])?, day: number(&year[6..])? });
         return if is_compact { Some((date()?, rest)) } else { None };
     };
-    if !(3..=7).contains(&length) {
+    // Of fewer digits, the year could be another part of the date, unless an era says that it is none.
+    let has_era = || text.contains(" (BC)") || text.ends_with(" BC");
+    if !(3..=7).contains(&length) && !((1..=2).contains(&length) && has_era()) {
         return None;
     }
     let (month, rest) = rest[1..].split_at(digits(&rest[1..]));
@@ -242,6 +244,8 @@ mod tests {
             ("0001-01-01", Some(-719_162), None, None),
             ("0001-12-31 BC", Some(-719_163), None, None),
             ("001-12-31 (BC)", Some(-719_163), None, None),
+            ("1-12-31 (BC)", Some(-719_163), None, None),
+            ("01-12-31 10:00:00 BC", Some(-719_163), Some(10 * hour), None),
             ("0001-12-31 10:00:00 BC", Some(-719_163), Some(10 * hour), None),
             ("0001-12-31 (BC) 10:00:00", Some(-719_163), Some(10 * hour), None),
             ("9999-12-31", Some(2_932_896), None, None),
