@@ -67,8 +67,11 @@ impl Binder<'_> {
         value
     }
 
-    fn plain_call(&mut self, plain: Plain) -> Result<Expr> {
+    fn plain_call(&mut self, mut plain: Plain) -> Result<Expr> {
         let (call, span) = (plain.call, plain.span);
+        if let ("histogram" | "histogram_exact", [_, bins]) = (plain.name.as_str(), &mut *plain.arguments) {
+            with_small_integers(&mut bins.value)?;
+        }
         if let Some(value) = self.special_function(&plain)? {
             return Ok(value);
         }
@@ -78,7 +81,6 @@ impl Binder<'_> {
         if let Some(value) = self.defined_call(&plain)? {
             return Ok(value);
         }
-        let mut plain = plain;
         let is_collated = COLLATED.contains(&plain.name.as_str());
         if let Some(other) = self.world.functions.synonym(&plain.name).filter(|_| !plain.quoted) {
             plain.name = other.to_owned();
@@ -324,6 +326,24 @@ impl Binder<'_> {
         let names = functions.names();
         unknown(span, "function", name, names.iter().map(String::as_str))
     }
+}
+
+/// A list of integers that are written as such is one of INTEGER where they fit: the last key of a histogram depends on it.
+fn with_small_integers(list: &mut tree::Expr) -> Result<()> {
+    let is_small = |item: &tree::Expr| match &item.kind {
+        ExprKind::Literal(tree::Literal::Number(number)) => number.parse::<i32>().is_ok(),
+        _ => false,
+    };
+    let ExprKind::List(items) = &list.kind else { return Ok(()) };
+    if items.is_empty() || !items.iter().all(is_small) {
+        return Ok(());
+    }
+    let span = list.span;
+    let data_type = freestone_sql::parse_type("INTEGER[]").map_err(|error| invalid(span, error.to_string()))?;
+    let data_type = Box::new(data_type);
+    let operand = Box::new(std::mem::replace(list, tree::Expr { kind: ExprKind::Literal(tree::Literal::Null), span }));
+    list.kind = ExprKind::Cast { operand, data_type, form: tree::CastForm::Cast };
+    Ok(())
 }
 
 /// The clauses of a call that belong to aggregates.

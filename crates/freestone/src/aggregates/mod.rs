@@ -3,6 +3,7 @@
 //! Also aggregates of DuckDB that need all values of a group: modes, quantiles, histograms.
 
 mod average;
+mod bitstrings;
 mod choices;
 mod claimed;
 mod collected;
@@ -11,6 +12,7 @@ mod distinct;
 mod extremes;
 mod filter_clause;
 mod hosted;
+mod lttb;
 mod moments;
 mod order_by;
 mod quantiles;
@@ -49,7 +51,14 @@ fn functions() -> Vec<Arc<AggregateUDF>> {
         AggregateUDF::from(distinct::ByValue::bit_xor()),
     ];
     functions.extend(moments::functions().map(AggregateUDF::from));
-    let collected = [choices::functions(), counts::functions(), quantiles::functions(), shapes::functions()];
+    let collected = [
+        bitstrings::functions(),
+        choices::functions(),
+        counts::functions(),
+        lttb::functions(),
+        quantiles::functions(),
+        shapes::functions(),
+    ];
     functions.extend(collected.into_iter().flatten().map(AggregateUDF::from));
     functions.into_iter().map(Arc::new).collect()
 }

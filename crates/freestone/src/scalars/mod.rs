@@ -12,6 +12,7 @@ mod function;
 mod graphemes;
 mod hashes;
 mod hints;
+mod histograms;
 mod json;
 mod json_edits;
 mod json_entries;
@@ -67,6 +68,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         formats::all(),
         graphemes::all(),
         hashes::all(),
+        histograms::all(),
         json::all(),
         json_edits::all(),
         json_entries::all(),

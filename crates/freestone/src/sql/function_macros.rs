@@ -106,7 +106,7 @@ const fn aggregate(
     Definition { name, parameters, expression, aggregates }
 }
 
-static DEFINITIONS: [Definition; 80] = [
+static DEFINITIONS: [Definition; 83] = [
     scalar("add", &["a", "b"], "a + b"),
     scalar("ago", &["a"], "now() - a"),
     scalar("array_avg", &["a"], "list_aggregate(a, 'avg')"),
@@ -204,6 +204,19 @@ static DEFINITIONS: [Definition; 80] = [
     aggregate("min", &["a", "b"], "freestone_least(a, b)", &["freestone_least"]),
     aggregate("sem", &["a"], "stddev_pop(a) / sqrt(count(a))", &["stddev_pop", "count"]),
     aggregate("string_agg", &["a"], "string_agg(a, ',')", &["string_agg"]),
+    aggregate("bitstring_agg", &["a", "b", "c"], "CAST(bitstring_agg(a, b, c) AS VARBIT)", &["bitstring_agg"]),
+    aggregate(
+        "histogram",
+        &["a", "b"],
+        "freestone_binned(histogram(a), any_value(b), false)",
+        &["histogram", "any_value"],
+    ),
+    aggregate(
+        "histogram_exact",
+        &["a", "b"],
+        "freestone_binned(histogram(a), any_value(b), true)",
+        &["histogram", "any_value"],
+    ),
     aggregate("geomean", &["a"], "exp(avg(ln(a)))", &["avg"]),
     aggregate("geometric_mean", &["a"], "exp(avg(ln(a)))", &["avg"]),
     aggregate(

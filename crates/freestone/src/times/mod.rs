@@ -34,7 +34,7 @@ use datafusion::execution::session_state::SessionState;
 
 pub(crate) use aggregates::behind as behind_planned;
 pub(crate) use arrays::{
-    INTERVAL, TIMESTAMP, day_of, exact_cast, finished, finite, infinite, integers, interval_of, intervals,
+    INTERVAL, TIMESTAMP, day_of, exact_cast, finished, finite, infinite, infinity, integers, interval_of, intervals,
     is_span, is_text, is_time_of_day, local_ticks, map, out_of_range, per_second, stored, timestamptz, to_instant, zip,
 };
 pub(crate) use casts::{TimeCasts, with_ours as with_own_casts};
