@@ -238,7 +238,11 @@ fn differences(
     }
     // Infinite times have no differences.
     let (from, to) = (finite(&from)?, finite(&to)?);
-    let between = |part, from, to| difference(part, from, to).map_or_else(|| too_large("BIGINT"), Ok);
+    let between = |part, from, to| match difference(part, from, to) {
+        Some(count) => Ok(count),
+        None if part == Part::Era => invalid("an era has no length: write date_diff, which counts their boundaries"),
+        None => too_large("BIGINT"),
+    };
     if call.constant(0).is_some() {
         let Some(name) = call.text(0, "the part of a difference")? else { return Ok(call.nulls()) };
         let are_dates = [&from, &to].iter().all(|times| *times.data_type() == DataType::Date32);
@@ -278,6 +282,7 @@ fn counted_part(name: &str) -> Result<Part> {
     let counted = match name.to_ascii_lowercase().as_str() {
         "julian" => Some(Part::Day),
         "yearweek" => Some(Part::Week),
+        "era" => Some(Part::Era),
         _ => Part::named(name).filter(|part| *part < Part::Epoch),
     };
     match counted {
@@ -321,10 +326,16 @@ fn boundaries(part: Part, from: i64, to: i64) -> Option<i64> {
     let day = |micros: i64| micros.div_euclid(DAY_US);
     Some(match part {
         Part::IsoYear => iso_week(day(to)).0 - iso_week(day(from)).0,
+        Part::Era => era(day(to)) - era(day(from)),
         Part::Week => (day(to) - day(from)) / 7,
         Part::Nanosecond => to.checked_sub(from)?.checked_mul(1_000)?,
         part => to.div_euclid(micros_of(part)).checked_sub(from.div_euclid(micros_of(part)))?,
     })
+}
+
+/// The era of a day: 0 before Christ, and then 1.
+fn era(day: i64) -> i64 {
+    i64::from(civil(day).year > 0)
 }
 
 /// The number of whole parts between two times.
@@ -336,6 +347,7 @@ fn whole(part: Part, from: i64, to: i64) -> Option<i64> {
     match (part, length) {
         (_, Some(length)) if from <= to => Some(whole_months(from, to) / length),
         (_, Some(length)) => Some(-(whole_months(to, from) / length)),
+        (Part::Era, _) => None,
         (Part::Nanosecond, _) => to.checked_sub(from)?.checked_mul(1_000),
         _ => Some(to.checked_sub(from)? / micros_of(part)),
     }
