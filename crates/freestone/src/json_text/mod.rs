@@ -370,28 +370,35 @@ impl<'a> Node<'a> {
 
     fn has(&self, part: &Node, meter: &mut Meter) -> Result<bool> {
         meter.step()?;
-        fn any<T>(all: impl IntoIterator<Item = T>, is: impl FnMut(T) -> Result<bool>) -> Result<bool> {
-            all.into_iter().map(is).find(|is| !matches!(is, Ok(false))).unwrap_or(Ok(false))
-        }
-        let is_equal = match (self, part) {
-            (Node::Text(a), Node::Text(b)) => unescaped(a) == unescaped(b),
-            (Node::Object(_), Node::Object(wanted)) => !any(wanted, |(key, value)| match self.key(&unescaped(key)) {
-                Some(own) => own.has(value, meter).map(|has| !has),
-                None => Ok(true),
-            })?,
-            (Node::Array(own), Node::Array(wanted)) => {
-                !any(wanted, |wanted| any(own, |own| own.has(wanted, meter)).map(|has| !has))?
-            }
-            (Node::Number(a), Node::Number(b)) => a == b || a.parse::<f64>() == b.parse::<f64>(),
-            (a, b) => a == b,
-        };
         match self {
-            _ if is_equal => Ok(true),
+            _ if self.covers(part, meter)? => Ok(true),
             Node::Array(items) => any(items, |item| item.has(part, meter)),
             Node::Object(entries) => any(entries, |(_, value)| value.has(part, meter)),
             _ => Ok(false),
         }
     }
+
+    /// Whether a value is equal to another one, or has all its entries or items at the same depth.
+    fn covers(&self, part: &Node, meter: &mut Meter) -> Result<bool> {
+        meter.step()?;
+        Ok(match (self, part) {
+            (Node::Text(a), Node::Text(b)) => unescaped(a) == unescaped(b),
+            (Node::Object(_), Node::Object(wanted)) => !any(wanted, |(key, value)| match self.key(&unescaped(key)) {
+                Some(own) => own.covers(value, meter).map(|covers| !covers),
+                None => Ok(true),
+            })?,
+            (Node::Array(own), Node::Array(wanted)) => {
+                !any(wanted, |wanted| any(own, |own| own.covers(wanted, meter)).map(|covers| !covers))?
+            }
+            (Node::Number(a), Node::Number(b)) => a == b || a.parse::<f64>() == b.parse::<f64>(),
+            (a, b) => a == b,
+        })
+    }
+}
+
+/// Whether something holds for one of several.
+fn any<T>(all: impl IntoIterator<Item = T>, is: impl FnMut(T) -> Result<bool>) -> Result<bool> {
+    all.into_iter().map(is).find(|is| !matches!(is, Ok(false))).unwrap_or(Ok(false))
 }
 
 /// Whether a key in a text is this name.
