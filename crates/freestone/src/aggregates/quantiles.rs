@@ -1,6 +1,6 @@
 //! Quantiles of all values of a group, for one fraction or a list of fractions, and `median` and `mad`.
 //!
-//! `quantile_cont` interpolates between two values, for dates and timestamps in microseconds. `quantile_disc` returns
+//! `quantile_cont` interpolates between two values, for dates, times and timestamps in their unit. `quantile_disc` returns
 //! the smallest value such that at least this fraction of all values does not exceed it. A negative fraction counts from
 //! the largest value.
 
@@ -57,7 +57,8 @@ fn interpolated(value: &DataType) -> DataType {
 }
 
 fn is_interpolated(value: &DataType) -> bool {
-    value.is_numeric() || matches!(value, DataType::Date32 | DataType::Timestamp(..) | DataType::Null)
+    value.is_numeric()
+        || matches!(value, DataType::Date32 | DataType::Timestamp(..) | DataType::Time64(_) | DataType::Null)
 }
 
 /// The type in which values are collected; numbers are collected as DOUBLE.
@@ -169,7 +170,7 @@ impl Selection {
         if !are_known || !matches!(form_of(&value), Form::Int | Form::Wide | Form::Float) {
             return None;
         }
-        let is_between = matches!(value, DataType::Float64 | DataType::Timestamp(..));
+        let is_between = matches!(value, DataType::Float64 | DataType::Timestamp(..) | DataType::Time64(_));
         let interpolates = if name == "median" { is_between } else { name.ends_with("cont") };
         let places = fractions.into_iter().map(|fraction| place(fraction, interpolates)).collect();
         Some(Selection { places, descending, value, is_list })
@@ -300,20 +301,23 @@ fn between(column: &ArrayRef, marks: &[Option<(usize, usize, f64)>], to: &DataTy
 
 /// The values between those of two columns, at these distances from the first.
 fn interpolation(lows: &ArrayRef, highs: &ArrayRef, shares: &[f64], to: &DataType) -> Result<ArrayRef> {
-    if lows.data_type() == to && !matches!(to, DataType::Float64 | DataType::Timestamp(..)) {
+    if lows.data_type() == to && !matches!(to, DataType::Float64 | DataType::Timestamp(..) | DataType::Time64(_)) {
         return Ok(lows.clone());
     }
     if *lows.data_type() == DataType::Null {
         return Ok(new_null_array(to, lows.len()));
     }
     let rows = (0..lows.len()).map(|row| lows.is_valid(row).then_some(row));
-    if let DataType::Timestamp(..) = to {
+    if let DataType::Timestamp(..) | DataType::Time64(_) = to {
         let ticks = |column| cast(&cast(column, to)?, &DataType::Int64);
         let (lows, highs) = (ticks(lows)?, ticks(highs)?);
         let (lows, highs) = (lows.as_primitive::<Int64Type>(), highs.as_primitive::<Int64Type>());
         let value = |row: usize| {
             let (low, high) = (i128::from(lows.value(row)), i128::from(highs.value(row)));
-            (low + ((high - low) as f64 * shares[row]).round() as i128) as i64
+            let between = low + ((high - low) as f64 * shares[row]).round() as i128;
+            // Times of day have nanoseconds only if they were written.
+            let is_rounded = matches!(to, DataType::Time64(_)) && low % 1_000 == 0 && high % 1_000 == 0;
+            (if is_rounded { (between + 500).div_euclid(1_000) * 1_000 } else { between }) as i64
         };
         let values: Int64Array = rows.map(|row| row.map(value)).collect();
         return Ok(cast(&values, to)?);
