@@ -47,7 +47,22 @@ pub(super) fn all() -> Vec<Scalar> {
         epoch("epoch_ns", SECOND_NS),
         made("make_timestamp_ms", TimeUnit::Millisecond),
         made("make_timestamp_ns", TimeUnit::Nanosecond),
+        Scalar::new(&["normalized_interval"], &[&[Span]], INTERVAL, normalized),
     ]
+}
+
+/// Intervals of the same length in months of 30 days, and days and hours that are not negative.
+fn normalized(call: &Call) -> Result<ArrayRef> {
+    let (day, month) = (i128::from(DAY_SECONDS * SECOND_NS), i128::from(30 * DAY_SECONDS * SECOND_NS));
+    let spans: Intervals = map(&intervals(&call.array(0)?)?, |span| {
+        let length = interval_of(span).length_ns();
+        let (months, rest) = (length.div_euclid(month), length.rem_euclid(month));
+        match i32::try_from(months) {
+            Ok(months) => Ok(stored(Interval { months, days: (rest / day) as i32, ns: (rest % day) as i64 })),
+            Err(_) => too_large("interval"),
+        }
+    })?;
+    Ok(Arc::new(spans))
 }
 
 /// Times of day with a zone, in their normal form, that much later or earlier. Days and months do not change them.
