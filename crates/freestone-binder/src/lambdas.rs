@@ -52,6 +52,27 @@ impl Binder<'_> {
         self.of_higher_order(function, parts, plain.span)
     }
 
+    /// `invoke(lambda x, y: x + y, 1, 2)`: the value of a lambda for these arguments.
+    pub fn invoked(&mut self, arguments: &[Argument], span: Span) -> Result<Expr> {
+        let no_lambda = || invalid(span, "the first argument of invoke is a lambda");
+        let [lambda, arguments @ ..] = arguments else { return Err(no_lambda()) };
+        let ExprKind::Lambda { parameters, body } = &lambda.value.kind else { return Err(no_lambda()) };
+        if parameters.len() != arguments.len() {
+            let message = format!("this lambda takes {} arguments, not {}", parameters.len(), arguments.len());
+            return Err(invalid(span, message));
+        }
+        let mut values = vec![];
+        for (parameter, argument) in parameters.iter().zip(arguments) {
+            let value = self.expression(&argument.value)?;
+            if value.is_volatile() {
+                let error = invalid(argument.value.span, "an argument of invoke has another value each time");
+                return Err(error.with_hint("name its value in a subquery"));
+            }
+            values.push((parameter.text.clone(), value));
+        }
+        self.with_arguments(values, span, |binder| binder.expression(body))
+    }
+
     fn of_higher_order(&mut self, function: Arc<HigherOrderUDF>, parts: Vec<Part>, span: Span) -> Result<Expr> {
         let schema = self.schema();
         let mut fields: Vec<ValueOrLambda<FieldRef, ()>> = vec![];

@@ -117,6 +117,7 @@ impl Binder<'_> {
             ("nullif", [a, b]) if [a, b].iter().any(|one| matches!(one.value.kind, ExprKind::Collate { .. })) => {
                 self.nullif_collated([&a.value, &b.value])?
             }
+            ("invoke", arguments) => self.invoked(arguments, span)?,
             ("grouping_id" | "grouping", arguments) => self.grouping(arguments, span)?,
             ("json_transform" | "from_json", arguments) => self.json_as(arguments, false, span)?,
             ("json_transform_strict" | "from_json_strict", arguments) => self.json_as(arguments, true, span)?,

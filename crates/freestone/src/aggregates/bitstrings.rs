@@ -42,7 +42,7 @@ fn bits(groups: &Groups) -> Result<ArrayRef> {
         }
         let (low, high) = (least.value(*first), greatest.value(*first));
         let count = high.saturating_sub(low).saturating_add(1);
-        if count < 1 || count > BITS_MAX {
+        if !(1..=BITS_MAX).contains(&count) {
             let message = format!("bitstring_agg from {low} to {high}: the number of bits is from 1 to {BITS_MAX}");
             return Err(Error::invalid(message).into());
         }

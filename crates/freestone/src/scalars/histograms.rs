@@ -219,7 +219,8 @@ fn other_key(kind: &DataType) -> Result<Option<ArrayRef>> {
 /// Whether a value is the key of the bin of values in no bin.
 fn is_other(call: &Call) -> Result<ArrayRef> {
     let values = call.array(0)?;
-    let known = |row: &usize| values.logical_nulls().is_none_or(|nulls| nulls.is_valid(*row));
+    let nulls = values.logical_nulls();
+    let known = |row: &usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(*row));
     if values.data_type().is_null() {
         return Ok(call.nulls());
     }
@@ -239,6 +240,6 @@ fn is_other(call: &Call) -> Result<ArrayRef> {
         }
         None => Box::new(|_| false),
     };
-    let rows = (0..values.len()).map(|row| Some(row).filter(known).map(&is_key));
+    let rows = (0..values.len()).map(|row| Some(row).filter(&known).map(&is_key));
     Ok(Arc::new(rows.collect::<BooleanArray>()))
 }

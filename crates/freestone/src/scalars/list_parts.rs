@@ -30,7 +30,7 @@ pub(super) fn all() -> Vec<Scalar> {
             |call| joined(call, &[lists(call, 0)?, alone(call, 1)?]),
         ),
         Scalar::with_coercion(
-            &["list_prepend", "array_prepend", "list_push_front", "array_push_front"],
+            &["list_prepend", "array_prepend", "list_push_front"],
             "a value, and a list of such values",
             |types| with_value(types, 0),
             |types, _| Ok(types[1].clone()),

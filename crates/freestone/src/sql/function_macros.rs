@@ -106,7 +106,7 @@ const fn aggregate(
     Definition { name, parameters, expression, aggregates }
 }
 
-static DEFINITIONS: [Definition; 83] = [
+static DEFINITIONS: [Definition; 85] = [
     scalar("add", &["a", "b"], "a + b"),
     scalar("ago", &["a"], "now() - a"),
     scalar("array_avg", &["a"], "list_aggregate(a, 'avg')"),
@@ -114,7 +114,9 @@ static DEFINITIONS: [Definition; 83] = [
     scalar("array_sum", &["a"], "list_aggregate(a, 'sum')"),
     scalar("assert_true", &["a"], "CASE WHEN a THEN NULL ELSE error('assertion failed') END"),
     scalar("assert_true", &["a", "b"], "CASE WHEN a THEN NULL ELSE error(coalesce(b, 'assertion failed')) END"),
+    scalar("array_push_front", &["a", "b"], "list_prepend(b, a)"),
     scalar("constant_or_null", &["a", "b"], "CASE WHEN b IS NOT NULL THEN a END"),
+    scalar("constant_or_null", &["a", "b", "c"], "CASE WHEN b IS NOT NULL AND c IS NOT NULL THEN a END"),
     scalar("current_catalog", &[], "current_database()"),
     scalar("current_role", &[], "current_user()"),
     scalar("date_add", &["a", "b"], "a + b"),
@@ -235,7 +237,7 @@ static DEFINITIONS: [Definition; 83] = [
 
 /// The names of calls that are replaced and that are not functions of the session.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    let special = ["alias", "struct_pack"];
+    let special = ["alias", "invoke", "struct_pack"];
     RENAMED.iter().map(|(name, _)| *name).chain(DEFINITIONS.iter().map(|definition| definition.name)).chain(special)
 }
 
