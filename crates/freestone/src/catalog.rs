@@ -35,7 +35,7 @@ use crate::binding;
 use crate::context::{self, Budget, CancellableStream, Canceller, Progress};
 use crate::definitions::GeneratedColumn;
 use crate::error::{Error, ErrorKind, Result};
-use crate::ingest::Stored;
+use crate::ingest::{Assignment, Stored};
 use crate::inputs::ArrowTable;
 use crate::internal_names::{PG_TEMP, ROW_ID_COLUMN, is_temporary};
 use crate::limits::VIEWS_MAX;
@@ -58,7 +58,7 @@ use crate::sql::written::Written;
 use crate::sql::{names, parameters, statement};
 use crate::temp_schema::TempSchema;
 use crate::workload::WorkloadLog;
-use crate::{definitions, dependencies, exact, planning, sequences, settings, shared};
+use crate::{definitions, dependencies, exact, planning, sequences, settings, shared, text_types};
 
 /// The most columns that a PIVOT makes of the values of a query.
 const PIVOT_COLUMNS_MAX: usize = 10_000;
@@ -173,7 +173,11 @@ impl Scope {
 
     /// Makes [`TARGET`] a relation with a table's columns.
     pub fn with_target_columns(mut self, table: &TableSchema) -> Self {
-        let fields = table.columns.iter().map(|column| Field::new(&column.name, column.data_type.clone(), true));
+        let columns = table.columns.iter().enumerate();
+        let fields = columns.map(|(at, column)| {
+            let field = Field::new(&column.name, column.data_type.clone(), true);
+            if text_types::declared::keeps_digits(table, at) { Assignment::keeping_digits(field) } else { field }
+        });
         self.target = Some(Target::Columns(Arc::new(Schema::new(fields.collect::<Vec<_>>()))));
         self
     }
@@ -338,7 +342,10 @@ impl Planner {
         let functions = Arc::new(state.table_functions().clone());
         state.register_catalog_list(Arc::new(StatementCatalog { schema: Arc::new(schema), functions }));
         let stored = match &scope.target {
-            Some(Target::Columns(schema)) => Some(Arc::new(Stored::function(schema))),
+            Some(Target::Columns(schema)) => {
+                let assignment = Assignment::of_session(state.config_options());
+                Some(Arc::new(Stored::function(&assignment.noted(schema.clone(), None))))
+            }
             _ => None,
         };
         for function in self.extension.functions.iter().chain(&stored) {

@@ -136,7 +136,7 @@ pub(crate) fn check(
         Value::Same(one) => one,
         Value::Each(_) | Value::Next(_) => return Ok(None),
     };
-    let field = Arc::new(Field::new(name, data_type.clone(), true));
+    let field = Arc::new(context.assignment().exact().noted_field(Field::new(name, data_type.clone(), true)));
     let stored = stored_cell(&one, &field, 1).map_err(of_column)?;
     Ok(Some(StoredValue::first_of(&stored, data_type)))
 }

@@ -101,12 +101,12 @@ pub(super) fn update(
     let rows = target.query_of_update(update, &table.schema)?;
     let (mut state, plan) = context.plan_made(&scope, &rows.query, parameters)?;
     let plan = rows.finished(plan)?;
-    check_constants(&plan, &table.schema, &assigned)?;
+    check_constants(context, &plan, &table.schema, &assigned)?;
     keep_order(&mut state, &plan);
     context.prepare_append(transaction, None)?;
     let mut row_ids = HashSet::new();
     let places = Places::all(&table.schema);
-    let mut appender = Appending::new(transaction.replacing_appender(&target.name)?, &table.schema, places);
+    let mut appender = Appending::new(context, transaction.replacing_appender(&target.name)?, &table.schema, places);
     if returning.is_some() {
         appender = appender.keeping();
     }
@@ -125,20 +125,30 @@ pub(super) fn update(
 }
 
 /// Refuses assigned constants that are no values of their columns' types, also if no row is changed.
-fn check_constants(plan: &LogicalPlan, schema: &TableSchema, assigned: &HashSet<usize>) -> Result<()> {
+fn check_constants(
+    context: &WriteContext,
+    plan: &LogicalPlan,
+    schema: &TableSchema,
+    assigned: &HashSet<usize>,
+) -> Result<()> {
     let LogicalPlan::Projection(projection) = plan else { return Ok(()) };
     assigned.iter().try_for_each(|column| {
         // Behind the number of the row.
         match projection.expr.get(column + 1).and_then(constant) {
-            Some(value) => check_constant(schema, *column, &value),
+            Some(value) => check_constant(context, schema, *column, &value),
             None => Ok(()),
         }
     })
 }
 
 /// Refuses a value, which is not NULL, that is none of a column's type.
-pub(crate) fn check_constant(schema: &TableSchema, column: usize, value: &ScalarValue) -> Result<()> {
-    let field = text_types::written_schema(schema).field(column).clone().with_nullable(true);
+pub(crate) fn check_constant(
+    context: &WriteContext,
+    schema: &TableSchema,
+    column: usize,
+    value: &ScalarValue,
+) -> Result<()> {
+    let field = context.written_schema(schema).field(column).clone().with_nullable(true);
     let given = Field::new(field.name(), value.data_type(), true);
     let row = RecordBatch::try_new(Arc::new(Schema::new(vec![given])), vec![value.to_array()?])?;
     let at = Location { source: String::new(), first_row: 1 };
@@ -205,7 +215,7 @@ pub(crate) fn append(
     places: Places,
     batches: impl Iterator<Item = Result<RecordBatch>>,
 ) -> Result<u64> {
-    let mut appender = Appending::new(transaction.appender(table)?, schema, places);
+    let mut appender = Appending::new(context, transaction.appender(table)?, schema, places);
     for batch in batches {
         context.check_cancelled()?;
         appender.push(&batch?)?;
@@ -225,8 +235,8 @@ pub(crate) struct Appending {
 }
 
 impl Appending {
-    pub fn new(appender: Appender, schema: &TableSchema, places: Places) -> Self {
-        Appending { appender, schema: text_types::written_schema(schema), places, rows: 0, kept: None }
+    pub fn new(context: &WriteContext, appender: Appender, schema: &TableSchema, places: Places) -> Self {
+        Appending { appender, schema: context.written_schema(schema), places, rows: 0, kept: None }
     }
 
     /// Keeps the rows as they are stored.
@@ -258,7 +268,7 @@ impl Appending {
 }
 
 /// Rows of a statement in the form in which a table stores them, behind `rows_before` others. The schema is that of
-/// [`text_types::written_schema`].
+/// [`WriteContext::written_schema`].
 pub(crate) fn stored_rows(
     batch: &RecordBatch,
     places: &Places,

@@ -115,7 +115,7 @@ pub(super) fn insert(
         let rows = append(transaction, context, name, schema, all, batches)?;
         return Ok(Outcome::Affected { verb: "INSERT", rows });
     };
-    let mut appender = Appending::new(transaction.appender(name)?, schema, all).keeping();
+    let mut appender = Appending::new(context, transaction.appender(name)?, schema, all).keeping();
     for batch in batches {
         context.check_cancelled()?;
         appender.push(&batch?)?;

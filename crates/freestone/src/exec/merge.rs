@@ -33,7 +33,6 @@ use crate::internal_names::ROW_ID_COLUMN;
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::quote;
 use crate::sql::trees;
-use crate::text_types;
 
 /// The column that is NULL if there is no row of the source.
 const HERE: &str = "__here";
@@ -240,7 +239,7 @@ pub(crate) fn merge(
         None => vec![],
     };
     let changed = changes.row_ids.len() + changes.inserted.iter().map(RecordBatch::num_rows).sum::<usize>();
-    let written = changes.write(transaction, &target.name, &table.schema)?;
+    let written = changes.write(context, transaction, &target.name, &table.schema)?;
     let Some(returning) = returning else { return Ok(Outcome::Affected { verb: "MERGE", rows: changed as u64 }) };
     let [updated, inserted] = written;
     let groups = [("UPDATE", updated), ("DELETE", deleted), ("INSERT", inserted)];
@@ -330,16 +329,11 @@ impl Changes {
                 Then::Nothing => {}
                 Then::Error => return Err(error_of_clause(&values)?),
                 Then::Insert(places) => {
-                    self.inserted.push(stored_rows(&values, places, &text_types::written_schema(schema), 0)?)
+                    self.inserted.push(stored_rows(&values, places, &context.written_schema(schema), 0)?)
                 }
                 Then::Update => {
                     self.take_rows(&rows)?;
-                    self.updated.push(stored_rows(
-                        &values,
-                        &Places::all(schema),
-                        &text_types::written_schema(schema),
-                        0,
-                    )?);
+                    self.updated.push(stored_rows(&values, &Places::all(schema), &context.written_schema(schema), 0)?);
                 }
                 Then::Delete => {
                     let deleted = self.take_rows(&rows)?;
@@ -362,6 +356,7 @@ impl Changes {
     /// Writes the changes. Returns the updated and the inserted rows.
     fn write(
         self,
+        context: &WriteContext,
         transaction: &mut WriteTransaction,
         target: &str,
         schema: &TableSchema,
@@ -370,7 +365,7 @@ impl Changes {
             true => transaction.appender(target)?,
             false => transaction.replacing_appender(target)?,
         };
-        let mut appender = Appending::new(appender, schema, Places::all(schema));
+        let mut appender = Appending::new(context, appender, schema, Places::all(schema));
         for rows in self.updated.iter().chain(&self.inserted) {
             appender.push(rows)?;
         }
@@ -406,7 +401,7 @@ fn rows_at(
         let is_wanted: BooleanArray = ids.values().iter().map(|id| Some(wanted.contains(id))).collect();
         let rows = filter_record_batch(&batch.project(&(1..batch.num_columns()).collect::<Vec<_>>())?, &is_wanted)?;
         if rows.num_rows() > 0 {
-            let rows = stored_rows(&rows, &Places::all(schema), &text_types::written_schema(schema), 0)?;
+            let rows = stored_rows(&rows, &Places::all(schema), &context.written_schema(schema), 0)?;
             found.push(rows);
         }
     }

@@ -32,7 +32,6 @@ use crate::inputs::ArrowTable;
 use crate::internal_names::ROW_ID_COLUMN;
 use crate::sql::parameters::Parameters;
 use crate::sql::trees;
-use crate::text_types;
 
 /// The name under which new rows are planned.
 pub(crate) const SOURCE: &str = "freestone$source";
@@ -198,7 +197,7 @@ impl Upsert<'_> {
 
     /// The new rows as they are stored.
     fn collected(&self, batches: impl Iterator<Item = Result<RecordBatch>>) -> Result<RecordBatch> {
-        let (schema, places) = (text_types::written_schema(&self.table.schema), Places::all(&self.table.schema));
+        let (schema, places) = (self.context.written_schema(&self.table.schema), Places::all(&self.table.schema));
         let mut rows = vec![];
         let mut count = 0;
         for batch in batches {
@@ -276,7 +275,7 @@ impl Upsert<'_> {
         let values = self.target.values_of_set(schema, &update.set(self.target, schema))?;
         let query = RowQuery::of(self.target, join, self.numbers().into_iter().chain(values));
         let mut changed = Changed::default();
-        let stored = text_types::written_schema(schema);
+        let stored = self.context.written_schema(schema);
         let places = Places::all(schema);
         for batch in self.joined(rows, &query)? {
             changed.row_ids.extend(row_id_column(&batch)?.values());
@@ -297,7 +296,7 @@ impl Upsert<'_> {
             true => self.transaction.appender(name)?,
             false => self.transaction.replacing_appender(name)?,
         };
-        let mut appender = Appending::new(appender, schema, Places::all(schema));
+        let mut appender = Appending::new(self.context, appender, schema, Places::all(schema));
         for rows in changed.rows.iter().chain([&inserted]) {
             appender.push(rows)?;
         }

@@ -10,6 +10,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use freestone_sql::tree;
+use freestone_store::schema::TableSchema;
 use freestone_store::{LockMode, Waiting, WriteTransaction};
 use futures::StreamExt;
 use parking_lot::Mutex;
@@ -19,6 +20,7 @@ use crate::catalog::{Planner, Scope};
 use crate::cluster::RemoteRows;
 use crate::context::{self, CancellableStream, Cancellation, Progress};
 use crate::error::{Error, Result};
+use crate::ingest::Assignment;
 use crate::memory::{self, Division};
 use crate::optimizer::physical;
 use crate::planning::{self, analyzed_schema};
@@ -27,6 +29,7 @@ use crate::provider::scan_work;
 use crate::sql::names;
 use crate::sql::parameters::Parameters;
 use crate::sql::temp_names::WriteTarget;
+use crate::text_types;
 
 /// The plans that a write executed, in order.
 pub(crate) type PlansRun = Arc<Mutex<Vec<Arc<dyn ExecutionPlan>>>>;
@@ -57,6 +60,16 @@ pub(crate) struct WriteContext {
 impl WriteContext {
     pub fn planner(&self) -> &Planner {
         &self.planner
+    }
+
+    /// The schema by which rows are brought into the form in which a table stores them, with what the session says about it.
+    pub fn written_schema(&self, table: &TableSchema) -> SchemaRef {
+        self.assignment().noted(text_types::written_schema(table), Some(table))
+    }
+
+    /// What the session says about values that are stored.
+    pub fn assignment(&self) -> Assignment {
+        Assignment::of_session(self.planner.settings().config_options())
     }
 
     pub fn threads(&self) -> usize {

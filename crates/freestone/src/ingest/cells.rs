@@ -5,6 +5,7 @@ use arrow::datatypes::DataType;
 
 use super::error::{Reason, ValueProblem};
 use super::fields::{Cells, Field};
+use crate::times::Zone;
 use crate::type_names::type_name;
 
 /// The reason why a cell is refused.
@@ -64,6 +65,10 @@ pub(crate) struct CellRules {
     pub last_member_counts: bool,
     /// A zone behind a timestamp is applied if the column has none, as by a cast. In files it is an error.
     pub applies_zones: bool,
+    /// A zone behind a timestamp is left out if the column has none, as in PostgreSQL. It comes before `applies_zones`.
+    pub drops_zones: bool,
+    /// The zone of timestamps that have none, in a column that has one; `None` is the zone of the column.
+    pub zone: Option<Zone>,
 }
 
 impl CellRules {
@@ -73,6 +78,8 @@ impl CellRules {
         strict: false,
         last_member_counts: false,
         applies_zones: false,
+        drops_zones: false,
+        zone: None,
     };
 
     /// The rules of CSV files for the columns of a table.

@@ -121,8 +121,9 @@ pub(crate) fn column_builder(field: &ColumnField, rules: CellRules) -> Result<Bo
         }
         DataType::Timestamp(unit, zone) => {
             let rule = match zone {
+                None if rules.drops_zones => ZoneRule::Dropped,
                 None if rules.applies_zones => ZoneRule::Fixed { offset_seconds: 0 },
-                zone => ZoneRule::of(zone.as_deref()),
+                zone => rules.zone.map_or_else(|| ZoneRule::of(zone.as_deref()), ZoneRule::Session),
             };
             let unit = *unit;
             let parse = move |bytes: &[u8]| values::written_timestamp(bytes, unit, rule);
@@ -147,8 +148,8 @@ pub(crate) fn column_builder(field: &ColumnField, rules: CellRules) -> Result<Bo
         }
         DataType::FixedSizeBinary(16) => Box::new(Uuids { values: vec![], nulls: nulls(), nullable, empty_is_null }),
         nested if has_parts(nested) => {
-            let CellRules { last_member_counts, applies_zones, .. } = rules;
-            let inner = CellRules { last_member_counts, applies_zones, ..CellRules::default() };
+            let CellRules { last_member_counts, applies_zones, drops_zones, zone, .. } = rules;
+            let inner = CellRules { last_member_counts, applies_zones, drops_zones, zone, ..CellRules::default() };
             Box::new(Nested::new(field, rules, |field: &FieldRef| column_builder(field, inner))?)
         }
         other => {

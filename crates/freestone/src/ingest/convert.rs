@@ -18,8 +18,9 @@ use arrow::datatypes::{DataType, Field as ColumnField, Float32Type, Float64Type,
 use arrow::util::display::array_value_to_string;
 use freestone_store::schema::normalize;
 
+use super::assignment::{Assignment, assigned};
 use super::column_names::column_index;
-use super::columns::{CellProblem, CellRules, column_builder};
+use super::columns::{CellProblem, column_builder};
 use super::convert_nested::convert_nested;
 use super::error::{IngestError, Reason, ValueProblem, arrow_text};
 use super::fixed_bytes::{INTERVAL, UUID, uuid_texts};
@@ -223,6 +224,9 @@ pub(super) fn convert_column(array: &ArrayRef, target: &ColumnField) -> Result<C
         nested if nested.is_nested() && bare(nested) == bare(to) => return Ok(Ok(plain_cast(array, to)?)),
         _ => {}
     }
+    if let Some(converted) = assigned(array, target)? {
+        return Ok(converted);
+    }
     if from == &UUID || to == &UUID {
         return convert_uuids(array, target);
     }
@@ -330,7 +334,7 @@ pub(super) fn plain_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Re
 }
 
 pub(super) fn parse_texts(array: &ArrayRef, target: &ColumnField) -> Result<Converted, Reason> {
-    let rules = CellRules { applies_zones: true, ..CellRules::default() };
+    let rules = Assignment::of_field(target).rules();
     let mut builder = column_builder(&target.clone().with_nullable(true), rules)?;
     for (row, text) in array.as_string_view().iter().enumerate() {
         if let Err(problem) = builder.append(text) {

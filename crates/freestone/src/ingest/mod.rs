@@ -10,6 +10,7 @@
 mod arrow_file;
 mod arrow_ipc;
 mod arrow_types;
+mod assignment;
 mod blocks;
 mod cells;
 mod column_names;
@@ -55,6 +56,7 @@ use ::arrow::datatypes::SchemaRef;
 
 pub use crate::file_format::FileFormat;
 pub(crate) use arrow_ipc::{ArrowFile, ArrowReader};
+pub(crate) use assignment::Assignment;
 pub(crate) use blocks::{Block, BlockSource, BufferPool, CHANGED, Packing};
 pub use convert::{ColumnMatch, Location, conform};
 pub(crate) use convert::{bare, conform_columns, read_texts};

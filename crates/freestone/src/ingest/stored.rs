@@ -1,5 +1,6 @@
 //! The conversion of one value to the type of a table's column, as a function in queries.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, RecordBatch};
@@ -24,6 +25,7 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
+    /// The function for a table, whose fields say how its values are stored.
     pub fn function(schema: &SchemaRef) -> ScalarUDF {
         let signature = Signature::any(3, Volatility::Immutable);
         ScalarUDF::new_from_impl(Stored { schema: schema.clone(), signature })
@@ -55,7 +57,8 @@ impl ScalarUDFImpl for Stored {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
-        self.field(args.scalar_arguments.get(1).copied().flatten())
+        let field = self.field(args.scalar_arguments.get(1).copied().flatten())?;
+        Ok(Arc::new(field.as_ref().clone().with_metadata(HashMap::new())))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

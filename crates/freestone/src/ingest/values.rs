@@ -8,7 +8,7 @@ use arrow::datatypes::{TimeUnit, i256};
 use super::error::ValueProblem::{self, MissingZone, Precision, Range, Syntax, UnexpectedZone};
 use crate::times::{self, SECOND_NS, Zone, calendar};
 
-type Parsed<T> = Result<T, ValueProblem>;
+pub(super) type Parsed<T> = Result<T, ValueProblem>;
 
 /// `[+-]digits`, blanks around allowed.
 pub(crate) fn signed(bytes: &[u8]) -> Parsed<i64> {
@@ -217,6 +217,14 @@ fn any_date(bytes: &[u8]) -> Parsed<i32> {
     }
 }
 
+/// The date of a text that may be a timestamp, of which the time and the zone say nothing.
+pub(super) fn date_of_time(bytes: &[u8]) -> Parsed<i32> {
+    match written_date(bytes) {
+        Err(Precision | UnexpectedZone) => i32::try_from(written_time(bytes)?.0).map_err(|_| Range),
+        read => read,
+    }
+}
+
 /// The days, the time of day and the zone of a text that reads as a literal.
 fn written_time(bytes: &[u8]) -> Parsed<(i64, Clock, Option<String>)> {
     let text = std::str::from_utf8(bytes).map_err(|_| Syntax)?;
@@ -240,7 +248,7 @@ pub(crate) fn time(bytes: &[u8], unit: TimeUnit) -> Parsed<i64> {
 }
 
 /// How a timestamp column treats zone offsets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum ZoneRule {
     /// The column has no zone, so an offset in the value is an error.
     Naive,
@@ -248,6 +256,10 @@ pub(crate) enum ZoneRule {
     Fixed { offset_seconds: i32 },
     /// The offset of the column's zone varies over the year, so the value must have an offset.
     OffsetNeeded,
+    /// The zone of the session is used if the value has no offset.
+    Session(Zone),
+    /// The column has no zone, and an offset in the value says nothing.
+    Dropped,
 }
 
 impl ZoneRule {
@@ -304,7 +316,11 @@ fn instant(days: i64, time: Clock, zone: &[u8], unit: TimeUnit, rule: ZoneRule) 
     let offset_seconds = match (rule, zone) {
         (ZoneRule::Naive, None) => 0,
         (ZoneRule::Naive, Some(_)) => return Err(UnexpectedZone),
+        (ZoneRule::Dropped, _) => 0,
         (_, Some(offset)) => offset,
+        (ZoneRule::Session(zone), None) => {
+            zone.offset_of_local(local_seconds).and_then(|offset| i32::try_from(offset).ok()).ok_or(Range)?
+        }
         (ZoneRule::Fixed { offset_seconds }, None) => offset_seconds,
         (ZoneRule::OffsetNeeded, None) => return Err(MissingZone),
     };

@@ -21,7 +21,6 @@ use crate::exec::write::WriteContext;
 use crate::exec::{returning, upsert};
 use crate::ingest::stored_cell;
 use crate::provider::comparison;
-use crate::text_types;
 
 impl Point {
     /// Performs the statement for some values; `None`, without having changed anything, if they do not fit it.
@@ -72,7 +71,7 @@ impl Point {
         dml::find(transaction, &self.name, lock)?;
         let snapshot = transaction.snapshot();
         let Some(table) = self.table(&snapshot) else { return Ok(None) };
-        let schema = table.schema.to_arrow();
+        let schema = context.written_schema(&table.schema);
         let mut columns = Vec::with_capacity(cells.len());
         for (cell, field) in cells.iter().zip(schema.fields()) {
             let Some(value) = cell.value(values) else { return Ok(None) };
@@ -83,7 +82,7 @@ impl Point {
         if let Some(conflict) = conflict {
             return self.upsert(transaction, context, table, row, conflict, values);
         }
-        let mut appending = self.appending(transaction.appender(&self.name)?, &table.schema);
+        let mut appending = self.appending(context, transaction.appender(&self.name)?, &table.schema);
         appending.push(&row)?;
         let (appended, written) = appending.finish_kept()?;
         let rows = transaction.append(appended)?;
@@ -101,7 +100,7 @@ impl Point {
         values: &[ScalarValue],
     ) -> Result<Option<Outcome>> {
         let schema = &table.schema;
-        let row = dml::stored_rows(&row, &Places::all(schema), &text_types::written_schema(schema), 0)
+        let row = dml::stored_rows(&row, &Places::all(schema), &context.written_schema(schema), 0)
             .map_err(|error| error.in_table(&table.name))?;
         let mut old = None;
         for key in &conflict.keys {
@@ -124,7 +123,7 @@ impl Point {
                 (nullable_batch(schema.to_arrow().fields(), new, 1)?, transaction.replacing_appender(&self.name)?)
             }
         };
-        let mut appending = self.appending(appender, schema);
+        let mut appending = self.appending(context, appender, schema);
         appending.push(&changed)?;
         let (appended, written) = appending.finish_kept()?;
         // Columns that keep their values are neither locked nor checked as keys.
@@ -139,8 +138,8 @@ impl Point {
         self.outcome(context, "INSERT", 1, written).map(Some)
     }
 
-    fn appending(&self, appender: Appender, schema: &TableSchema) -> Appending {
-        let appending = Appending::new(appender, schema, Places::all(schema));
+    fn appending(&self, context: &WriteContext, appender: Appender, schema: &TableSchema) -> Appending {
+        let appending = Appending::new(context, appender, schema, Places::all(schema));
         if self.returning.is_some() { appending.keeping() } else { appending }
     }
 
@@ -197,14 +196,15 @@ impl Point {
                 if let NewValue::Given(operand) = value
                     && let Some(value) = operand.value(values).filter(|value| !value.is_null())
                 {
-                    dml::check_constant(&table.schema, column, value).map_err(|error| error.in_table(&table.name))?;
+                    dml::check_constant(context, &table.schema, column, value)
+                        .map_err(|error| error.in_table(&table.name))?;
                 }
             }
             return self.outcome(context, "UPDATE", 0, old);
         }
         context.prepare_append(transaction, None)?;
         let appender = transaction.replacing_appender(&self.name)?;
-        let mut appending = self.appending(appender, &table.schema);
+        let mut appending = self.appending(context, appender, &table.schema);
         for batch in &old {
             let (inputs, rows) = (&batch.columns()[..table.schema.columns.len()], batch.num_rows());
             let computed = new.iter().map(|value| self.new_value(value, inputs, rows, values));

@@ -567,13 +567,16 @@ impl Session {
         self.read_only.store(read_only, Ordering::Relaxed);
     }
 
-    /// Whether columns that the session declares with a length refuse longer texts, as those of PostgreSQL do.
+    /// Whether statements store values as PostgreSQL does: columns that they declare with a length refuse longer texts, and
+    /// numbers and times are rounded to the types of their columns.
     ///
     /// # Errors
     /// The session may not change settings.
-    pub fn set_check_lengths(&self, check: bool) -> Result<()> {
+    pub fn set_stores_as_postgres(&self, stores: bool) -> Result<()> {
         self.change_settings(false, |state| {
-            settings::set(state, self.settings_context(), "check_lengths", &check.to_string())
+            let mut set = |name| settings::set(state, self.settings_context(), name, &stores.to_string());
+            set("check_lengths")?;
+            set("round_values")
         })
     }
 

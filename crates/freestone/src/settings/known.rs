@@ -53,7 +53,7 @@ const fn setting(name: &'static str, key: &'static str, kind: Kind) -> Setting {
 }
 
 /// All settings, by name.
-pub(super) const SETTINGS: [Setting; 17] = [
+pub(super) const SETTINGS: [Setting; 18] = [
     setting("batch_size", "datafusion.execution.batch_size", Kind::Whole(1, BATCH_ROWS_MAX)),
     setting("check_lengths", "freestone.check_lengths", Kind::Boolean),
     setting("copies", "freestone.copies", Kind::Boolean),
@@ -65,6 +65,7 @@ pub(super) const SETTINGS: [Setting; 17] = [
     setting("lock_timeout", "freestone.lock_timeout", Kind::Whole(0, MILLISECONDS_MAX)),
     setting("materialized_view_matching", "freestone.materialized_view_matching", Kind::Boolean),
     setting("preserve_insertion_order", "freestone.preserve_insertion_order", Kind::Boolean),
+    setting("round_values", "freestone.round_values", Kind::Boolean),
     Setting {
         of_database: true,
         ..setting(super::RETENTION, "freestone.retention", Kind::Whole(0, RETENTION_SECONDS_MAX))

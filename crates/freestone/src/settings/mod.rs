@@ -58,6 +58,8 @@ extensions_options! {
         pub distribution_claims: bool, default = true
         /// Whether columns that are declared as VARCHAR(n) or CHAR(n) refuse longer texts
         pub check_lengths: bool, default = false
+        /// Whether values that statements store are rounded to the types of their columns
+        pub round_values: bool, default = false
     }
 }
 
@@ -94,6 +96,11 @@ pub(crate) fn preserves_insertion_order(config: &ConfigOptions) -> bool {
 /// Whether columns that are declared with a length refuse longer texts.
 pub(crate) fn checks_lengths(config: &ConfigOptions) -> bool {
     config.extensions.get::<FreestoneSettings>().is_some_and(|own| own.check_lengths)
+}
+
+/// Whether values are rounded to the types of the columns that store them.
+pub(crate) fn rounds_values(config: &ConfigOptions) -> bool {
+    config.extensions.get::<FreestoneSettings>().is_some_and(|own| own.round_values)
 }
 
 /// Whether queries may read materialized views instead of the tables that they name.

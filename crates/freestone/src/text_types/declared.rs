@@ -45,6 +45,12 @@ fn says_more(declared: &Type, is_item: bool) -> bool {
     }
 }
 
+/// Whether a column is NUMERIC without precision, which keeps all digits.
+pub(crate) fn keeps_digits(table: &TableSchema, column: usize) -> bool {
+    let is_numeric = |sql: &str| ["numeric", "decimal", "dec"].iter().any(|name| sql.eq_ignore_ascii_case(name));
+    table.declared_type(column).is_some_and(|(declared, _)| is_numeric(declared))
+}
+
 /// The number of characters that texts of a type have at most.
 pub(crate) fn length(declared: &Type) -> Option<usize> {
     let TypeKind::Named { name, modifiers } = &declared.kind else { return None };

@@ -133,11 +133,11 @@ fn converted(values: &ArrayRef, or_null: bool, call: &Call) -> Result<ArrayRef> 
     if is_text(to) {
         return exact_cast(&texts(values, &call.zone)?, to);
     }
-    let converted = from_times(values, call);
+    let converted = moved(values, to, &call.zone);
     match converted {
         Err(_) if or_null => {
             // Row by row, so that only the rows outside of the range are NULL.
-            let rows = (0..values.len()).map(|row| from_times(&values.slice(row, 1), call));
+            let rows = (0..values.len()).map(|row| moved(&values.slice(row, 1), to, &call.zone));
             let rows: Vec<ArrayRef> =
                 rows.map(|row| row.unwrap_or_else(|_| datafusion::arrow::array::new_null_array(to, 1))).collect();
             let rows: Vec<&dyn Array> = rows.iter().map(AsRef::as_ref).collect();
@@ -147,41 +147,45 @@ fn converted(values: &ArrayRef, or_null: bool, call: &Call) -> Result<ArrayRef> 
     }
 }
 
-fn from_times(values: &ArrayRef, call: &Call) -> Result<ArrayRef> {
-    let (from, to) = (values.data_type(), &call.to);
+/// Dates and timestamps as values of another type of times, in a time zone.
+///
+/// # Errors
+/// A value is outside of the range of the type.
+pub(crate) fn moved(values: &ArrayRef, to: &DataType, session: &Zone) -> Result<ArrayRef> {
+    let from = values.data_type();
     match (from, to) {
-        (DataType::Date64, _) => from_times(&exact_cast(values, &DataType::Date32)?, call),
+        (DataType::Date64, _) => moved(&exact_cast(values, &DataType::Date32)?, to, session),
         (DataType::Date32, DataType::Timestamp(unit, zone)) => {
             let day = DAY_SECONDS * per_second(*unit);
             let start = |days: i64| days.checked_mul(day).ok_or_else(|| out_of_range("timestamp"));
             let instant = |local| match zone {
-                Some(_) => to_instant(local, per_second(*unit), &call.zone),
+                Some(_) => to_instant(local, per_second(*unit), session),
                 None => Ok(local),
             };
-            let moved = |days| match infinite(days, from) {
+            let start_of = |days| match infinite(days, from) {
                 Some(is_positive) => Ok(infinity(is_positive, to)),
                 None => instant(start(days)?),
             };
-            finished(map(&integers(values)?, moved)?, to)
+            finished(map(&integers(values)?, start_of)?, to)
         }
         (DataType::Timestamp(_, of), DataType::Timestamp(unit, zone)) => {
             let (ticks, source) = ticks(values)?;
             let target = per_second(*unit);
-            let moved = |value: i64| match (of, zone) {
-                (None, Some(_)) => to_instant(value, source, &call.zone),
-                (Some(_), None) => to_local(value, source, &call.zone),
+            let instant = |value: i64| match (of, zone) {
+                (None, Some(_)) => to_instant(value, source, session),
+                (Some(_), None) => to_local(value, source, session),
                 _ => Ok(value),
             };
             let changed = |value| match infinite(value, from) {
                 Some(is_positive) => Ok(infinity(is_positive, to)),
-                None => rescaled(moved(value)?, source, target),
+                None => rescaled(instant(value)?, source, target),
             };
             finished(map(&ticks, changed)?, to)
         }
         (DataType::Timestamp(_, of), DataType::Date32 | DataType::Date64) => {
             let (ticks, source) = ticks(values)?;
             let day = source * DAY_SECONDS;
-            let local = |value| if of.is_some() { to_local(value, source, &call.zone) } else { Ok(value) };
+            let local = |value| if of.is_some() { to_local(value, source, session) } else { Ok(value) };
             let local_day = |value| match infinite(value, from) {
                 Some(is_positive) => Ok(infinity(is_positive, &DataType::Date32)),
                 None => Ok(local(value)?.div_euclid(day)),
@@ -192,7 +196,7 @@ fn from_times(values: &ArrayRef, call: &Call) -> Result<ArrayRef> {
         (DataType::Timestamp(_, of), DataType::Time32(unit) | DataType::Time64(unit)) => {
             let (ticks, source) = ticks(values)?;
             let day = source * DAY_SECONDS;
-            let local = |value| if of.is_some() { to_local(value, source, &call.zone) } else { Ok(value) };
+            let local = |value| if of.is_some() { to_local(value, source, session) } else { Ok(value) };
             let clock = |value| match infinite(value, from) {
                 Some(_) => Err(out_of_range("time of day")),
                 None => Ok(local(value)?.rem_euclid(day)),
@@ -211,7 +215,8 @@ fn rescaled(value: i64, from: i64, to: i64) -> Result<i64> {
     }
 }
 
-/// The value of a text as a date, a time, a timestamp or an interval. `session` is the zone of times without one.
+/// The value of a text of a client as a date, a time, a timestamp or an interval. `session` is the zone of times without
+/// one. A zone behind a TIMESTAMP, which has none, says nothing, as in PostgreSQL.
 ///
 /// # Errors
 /// The text is no value of this type.
@@ -220,7 +225,8 @@ pub fn value_of_text(text: &str, to: &DataType, session: &Zone) -> Result<Scalar
         let span = interval_text::parse(text, None).map(stored).ok_or_else(|| not_read(text, to))?;
         return Ok(ScalarValue::IntervalMonthDayNano(Some(span)));
     }
-    let numbers = Int64Array::from(vec![time_of(text, to, session)?]);
+    let drops_zone = matches!(to, DataType::Timestamp(_, None));
+    let numbers = Int64Array::from(vec![time_of(text, to, session, drops_zone)?]);
     Ok(ScalarValue::try_from_array(&finished(numbers, to)?, 0)?)
 }
 
@@ -233,7 +239,7 @@ pub(crate) fn from_texts(values: &ArrayRef, or_null: bool, call: &Call) -> Resul
         let spans: PrimitiveArray<IntervalMonthDayNanoType> = parsed(texts, or_null, read)?;
         return exact_cast(&(Arc::new(spans) as ArrayRef), to);
     }
-    let numbers: Int64Array = parsed(texts, or_null, |text| time_of(text, to, &call.zone))?;
+    let numbers: Int64Array = parsed(texts, or_null, |text| time_of(text, to, &call.zone, false))?;
     match to {
         DataType::Date64 => exact_cast(&finished(numbers, &DataType::Date32)?, to),
         _ => finished(numbers, to),
@@ -266,7 +272,7 @@ fn not_read(text: &str, to: &DataType) -> Error {
 }
 
 /// Parses a text to days or ticks.
-fn time_of(text: &str, to: &DataType, session: &Zone) -> Result<i64, Error> {
+fn time_of(text: &str, to: &DataType, session: &Zone, drops_zone: bool) -> Result<i64, Error> {
     if matches!(to, DataType::Date32 | DataType::Date64 | DataType::Timestamp(..)) {
         let is_one_of = |names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(text.trim()));
         if is_one_of(&["infinity", "inf"]) {
@@ -279,7 +285,10 @@ fn time_of(text: &str, to: &DataType, session: &Zone) -> Result<i64, Error> {
             return Ok(0);
         }
     }
-    let written = text::parse(text).ok_or_else(|| not_read(text, to))?;
+    let mut written = text::parse(text).ok_or_else(|| not_read(text, to))?;
+    if drops_zone && written.zone.as_deref().is_some_and(|zone| Zone::parse(zone).is_some()) {
+        written.zone = None;
+    }
     let found = match to {
         DataType::Date32 | DataType::Date64 => {
             let days = written.days.ok_or_else(|| not_read(text, to))?;

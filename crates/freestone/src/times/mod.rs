@@ -40,7 +40,7 @@ pub(crate) use arrays::{
 pub(crate) use casts::{TimeCasts, with_ours as with_own_casts};
 pub(crate) use convert::argument as argument_of_cast;
 pub use convert::value_of_text;
-pub(crate) use convert::{is_zoned_by_name, plain_literal, texts as texts_in_zone};
+pub(crate) use convert::{is_zoned_by_name, moved, plain_literal, texts as texts_in_zone};
 pub(crate) use format::{LocalTime, TimeFormat};
 pub(crate) use format_parsing::Parsed;
 pub(crate) use function::{Call, evaluate, evaluate_rows, wrong_types};
@@ -57,7 +57,7 @@ pub(crate) use rules::{TimeComparisons, TimeOperands, TimePlanner};
 pub(crate) use text::clock;
 pub(crate) use text::{parse, push_offset, time_text};
 pub use zone::Zone;
-pub(crate) use zone::missing as missing_zone;
+pub(crate) use zone::{UTC, missing as missing_zone};
 
 /// The interval of a text.
 pub(crate) fn interval_of_text(text: &str) -> Option<datafusion::arrow::datatypes::IntervalMonthDayNano> {

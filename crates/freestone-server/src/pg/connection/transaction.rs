@@ -365,7 +365,7 @@ impl Connection {
 
     /// Applies all settings that concern the engine or the session.
     pub async fn follow_all(&mut self) -> Result<(), Failure> {
-        self.session.set_check_lengths(true)?;
+        self.session.set_stores_as_postgres(true)?;
         for name in [DEFAULT, "lock_timeout", "synchronous_commit", TIME_ZONE] {
             self.follow_setting(name).await?;
         }
