@@ -205,7 +205,11 @@ impl ColumnType {
             OID | REGCLASS | REGTYPE | REGPROC => INT8,
             other => other,
         };
-        let is_shorter = self.element == INT4 && !self.is_array && plain == ColumnType::plain(INT8);
+        // The engine counts with unsigned integers, which are NUMERIC without precision elsewhere.
+        let is_count = plain == ColumnType::plain(NUMERIC);
+        let is_shorter = !self.is_array
+            && (self.element == INT4 && (plain == ColumnType::plain(INT8) || is_count)
+                || self.element == INT8 && is_count);
         let is_vector = [INT2VECTOR, OIDVECTOR].contains(&self.element) && !self.is_array;
         is_shorter
             || is_vector && plain.is_array && plain.element == INT8
@@ -227,7 +231,9 @@ impl ColumnType {
         let of_enum = || is_enum(&name.text).then(|| of_enum(enum_oid(&name.text))).flatten().map(ColumnType::plain);
         if name.quoted {
             let of_char = (name.text == "char").then(|| ColumnType::plain(CHAR));
-            return of_char.or_else(of_enum);
+            if let Some(own) = of_char.or_else(of_enum) {
+                return Some(own);
+            }
         }
         let modifier = modifiers.first().and_then(|modifier| modifier.parse::<i32>().ok());
         let length = modifier.filter(|length| (1..=LENGTH_MAX).contains(length)).map_or(-1, |length| length + 4);

@@ -410,6 +410,8 @@ impl Values {
             Int8 | Int16 | UInt8 => Values::Int2(cast(array, &Int16)?.as_primitive().clone()),
             Int32 | UInt16 => Values::Int4(cast(array, &Int32)?.as_primitive().clone()),
             Int64 | UInt32 => Values::Int8(cast(array, &Int64)?.as_primitive().clone()),
+            UInt64 if of.element == types::INT8 => Values::Int8(cast(array, &Int64)?.as_primitive().clone()),
+            UInt64 if of.element == types::INT4 => Values::Int4(cast(array, &Int32)?.as_primitive().clone()),
             UInt64 => Values::Numeric(cast(array, &Decimal128(20, 0))?.as_primitive().clone(), 0),
             Float16 | Float32 => Values::Float4(cast(array, &Float32)?.as_primitive().clone()),
             Float64 => Values::Float8(array.as_primitive().clone()),

@@ -35,6 +35,8 @@ pub fn sleep(arguments: &[Value]) -> Value {
     let seconds = match arguments {
         [Value::Int(seconds)] => *seconds as f64,
         [Value::Real(seconds)] => *seconds,
+        // A parameter without a declared type.
+        [Value::Text(seconds)] if seconds.trim().parse::<f64>().is_ok() => seconds.trim().parse().unwrap_or_default(),
         [Value::Null] => return Value::Null,
         _ => return Value::Refused("pg_sleep takes a number of seconds".to_owned()),
     };
@@ -56,10 +58,16 @@ pub fn sleep(arguments: &[Value]) -> Value {
 fn key(arguments: &[Value]) -> Result<Key, Value> {
     let wrong = || Value::Refused("an advisory lock is of one BIGINT or two INTEGERs".to_owned());
     let small = |number: &i64| i32::try_from(*number).map_err(|_| wrong());
+    // A parameter without a declared type is a text.
+    let number = |value: &Value| match value {
+        Value::Int(number) => Ok(*number),
+        Value::Text(digits) => digits.trim().parse::<i64>().map_err(|_| wrong()),
+        _ => Err(wrong()),
+    };
     match arguments {
-        [Value::Int(number)] => Ok(Key::One(*number)),
-        [Value::Int(first), Value::Int(second)] => Ok(Key::Two(small(first)?, small(second)?)),
         [Value::Null] | [Value::Null, _] | [_, Value::Null] => Err(Value::Null),
+        [one] => Ok(Key::One(number(one)?)),
+        [first, second] => Ok(Key::Two(small(&number(first)?)?, small(&number(second)?)?)),
         _ => Err(wrong()),
     }
 }

@@ -237,7 +237,8 @@ impl Connection {
         };
         let mut prepared = prepared;
         let description = self.description(&mut prepared).await?;
-        let expected = description.parameters.len();
+        // Those that the client declares count as well, also where the statement does not use them.
+        let expected = description.parameters.len().max(prepared.declared.len());
         if bind.values.len() != expected {
             let given = bind.values.len();
             return Err(PgError::new(
@@ -307,7 +308,9 @@ impl Connection {
                     Some(declared) if *declared != 0 => *declared,
                     _ => parameter_oid(planned),
                 };
-                let types: Vec<u32> = description.parameters.iter().enumerate().map(oid).collect();
+                let used = description.parameters.iter().enumerate().map(oid);
+                let unused = prepared.declared.iter().skip(description.parameters.len()).copied();
+                let types: Vec<u32> = used.chain(unused).collect();
                 self.replies.parameters(&types);
                 self.prepared.insert(name.to_owned(), prepared);
                 (description.schema.clone(), vec![])

@@ -195,7 +195,18 @@ fn of_column(column: Column) -> Told {
 }
 
 /// The functions whose results are of type `text`.
-const TEXTS: [&str; 22] = [
+const TEXTS: [&str; 33] = [
+    "array_to_string",
+    "encode",
+    "format",
+    "format_type",
+    "md5",
+    "quote_ident",
+    "quote_literal",
+    "quote_nullable",
+    "regexp_replace",
+    "split_part",
+    "version",
     "concat",
     "concat_ws",
     "upper",
@@ -219,6 +230,32 @@ const TEXTS: [&str; 22] = [
     "string_agg",
     "chr",
 ];
+
+/// Functions that count rows, for which the engine has unsigned integers.
+const COUNTS: [&str; 3] = ["row_number", "rank", "dense_rank"];
+
+/// Functions that count in integers of 32 bits.
+const SHORT_COUNTS: [&str; 15] = [
+    "ntile",
+    "array_length",
+    "array_ndims",
+    "array_lower",
+    "array_upper",
+    "array_position",
+    "cardinality",
+    "length",
+    "char_length",
+    "character_length",
+    "octet_length",
+    "bit_length",
+    "strpos",
+    "json_array_length",
+    "ascii",
+];
+
+/// Functions whose results are names.
+const NAMES: [&str; 6] =
+    ["current_schema", "current_database", "current_catalog", "current_user", "session_user", "current_role"];
 
 /// Functions without a result.
 const VOID: [&str; 7] = [
@@ -288,6 +325,9 @@ fn of_call(call: &Call, scope: &Scope) -> Option<ColumnType> {
             _ => ColumnType { modifier: -1, ..of },
         }),
         "array_agg" => first().filter(|of| !of.is_array).map(|of| ColumnType { is_array: true, modifier: -1, ..of }),
+        name if COUNTS.contains(&name) => Some(ColumnType::plain(types::INT8)),
+        name if SHORT_COUNTS.contains(&name) => Some(ColumnType::plain(types::INT4)),
+        name if NAMES.contains(&name) => Some(ColumnType::plain(types::NAME)),
         name if VOID.contains(&name) => Some(ColumnType::plain(types::VOID)),
         name if OF_FIRST.contains(&name) => first().map(|of| ColumnType { modifier: -1, ..of }),
         name => Some(ColumnType::plain(types::TEXT)).filter(|_| TEXTS.contains(&name)),
