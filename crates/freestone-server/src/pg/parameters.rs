@@ -347,6 +347,10 @@ mod tests {
         let micros = |micros| ScalarValue::TimestampMicrosecond(Some(micros), Some("+00:00".into()));
         check("1970-1-1 3:00", types::TIMESTAMPTZ, micros(3_600_000_000));
         check("1970-01-01 03:00:00-01", types::TIMESTAMPTZ, micros(4 * 3_600_000_000));
+        // A zone behind a type without one says nothing.
+        let local = |micros| ScalarValue::TimestampMicrosecond(Some(micros), None);
+        check("1970-01-01T03:00:00.000-01:00", types::TIMESTAMP, local(3 * 3_600_000_000));
+        check("1970-01-01 03:00:00 Europe/Rome", types::TIMESTAMP, local(3 * 3_600_000_000));
         check("00:00:01-05", types::TIME, ScalarValue::Time64Nanosecond(Some(1_000_000_000)));
         check("00:00:01+00", types::TIME, ScalarValue::Time64Nanosecond(Some(1_000_000_000)));
     }

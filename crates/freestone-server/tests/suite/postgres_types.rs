@@ -224,3 +224,64 @@ async fn a_session_can_end_itself() {
     other.batch_execute("SET CONSTRAINTS ALL IMMEDIATE").await.expect("accepted");
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn values_are_stored_as_postgresql_stores_them() {
+    let server = server().await;
+    let client = connect(&server).await;
+    let made = "SET TIME ZONE 'America/New_York'; \
+                CREATE TABLE t (id INT PRIMARY KEY, n NUMERIC(10, 2), i INT, d DATE, l TIMESTAMP, z TIMESTAMPTZ)";
+    client.batch_execute(made).await.expect("made");
+    for insert in [
+        "INSERT INTO t VALUES (1, 1.005, 2.5, '2024-06-01 12:00:00', '2024-06-01 12:00:00+02', '2024-06-01 00:00:00')",
+        "INSERT INTO t VALUES (2, '-1.005', 2.5::float8, '2024-06-01 00:00+00'::timestamptz,
+                               '2024-06-01 00:00+00'::timestamptz, '2024-06-01 00:00'::timestamp)",
+        "INSERT INTO t SELECT 3, 1.005::float8, 3.5, NULL, NULL, NULL",
+        "UPDATE t SET n = n * 1.19, i = i * 1.5 WHERE id = 3",
+    ] {
+        client.batch_execute(insert).await.expect(insert);
+    }
+    // The first execution is planned; the others find their row by its key.
+    let update = client.prepare_typed("UPDATE t SET i = $2 WHERE id = $1", &[Type::INT4, Type::FLOAT8]).await;
+    let update = update.expect("prepared");
+    for (number, expected) in [(4.5, "4"), (5.5, "6"), (6.5, "6"), (7.5, "8")] {
+        assert_eq!(client.execute(&update, &[&3, &number]).await.expect("updated"), 1);
+        assert_eq!(text(&client, "SELECT i::text FROM t WHERE id = 3").await, expected, "{number}");
+    }
+    for (id, expected) in [
+        (1, "1.01 3 2024-06-01 2024-06-01 12:00:00 1717214400"),
+        (2, "-1.01 2 2024-05-31 2024-05-31 20:00:00 1717214400"),
+        (3, "1.20 8"),
+    ] {
+        let columns = "concat_ws(' ', n, i, d::text, l::text, extract(epoch FROM z)::bigint)";
+        assert_eq!(text(&client, &format!("SELECT {columns} FROM t WHERE id = {id}")).await, expected);
+    }
+    for wrong in ["INSERT INTO t (id, i) VALUES (9, 3e9)", "INSERT INTO t (id, n) VALUES (9, 1e8)"] {
+        assert_eq!(code(&client.batch_execute(wrong).await.expect_err(wrong)), "22003", "{wrong}");
+    }
+    client.batch_execute("DISCARD ALL").await.expect("discarded");
+    client.batch_execute("INSERT INTO t (id, i) VALUES (4, 1.5)").await.expect("still rounded");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn functions_have_the_types_of_postgresql() {
+    let server = server().await;
+    let client = connect(&server).await;
+    let sql = "SELECT row_number() OVER (), rank() OVER (ORDER BY a), array_length(ARRAY[a, a], 1), md5('x'), current_schema(), \
+               '{}'::\"jsonb\" FROM (VALUES (7)) AS t(a)";
+    let row = client.query_one(sql, &[]).await.expect("a row");
+    let types: Vec<&Type> = row.columns().iter().map(|column| column.type_()).collect();
+    assert_eq!(types, [&Type::INT8, &Type::INT8, &Type::INT4, &Type::TEXT, &Type::NAME, &Type::JSONB]);
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1), row.get::<_, i32>(2)), (1, 1, 2));
+    // A parameter that is declared counts, also where only its type is asked for.
+    let statement = client.prepare_typed("SELECT pg_typeof($1)::text", &[Type::INT2]).await.expect("prepared");
+    assert_eq!(statement.params(), [Type::INT2]);
+    assert_eq!(client.query_one(&statement, &[&5i16]).await.expect("a row").get::<_, String>(0), "smallint");
+    // Without a declared type, a number of these functions is a text.
+    for sql in ["SELECT pg_sleep($1)", "SELECT pg_try_advisory_lock($1)"] {
+        client.query_one(sql, &[&"0"]).await.expect(sql);
+        assert_eq!(code(&client.query_one(sql, &[&"x"]).await.expect_err(sql)), "22023", "{sql}");
+    }
+    server.stop().await;
+}
