@@ -11,10 +11,9 @@ use freestone_sql::tree::{Name, ObjectName, Query, QueryBody, SetLink, SetOperat
 
 use crate::binder::Binder;
 use crate::error::{At, Result, invalid, unsupported};
-use crate::keyed_ctes::STATE_SCHEMA;
 use crate::names::named;
 use crate::plans::{self, Rows};
-use crate::reading;
+use crate::reading::{self, STATE_SCHEMA};
 
 /// A part of WITH that is in sight.
 #[derive(Debug, Clone)]

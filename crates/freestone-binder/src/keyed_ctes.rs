@@ -17,44 +17,7 @@ use crate::ctes::{Cte, reads};
 use crate::error::{At, Result, invalid, unknown};
 use crate::plans::Rows;
 use crate::scopes::matching;
-
-/// The schema of the table with the row of each key, as in `recurring.t`.
-pub(crate) const STATE_SCHEMA: &str = "recurring";
-
-/// A recursion that keeps one row for each key.
-pub struct KeyedRecursion {
-    /// The rows of the first step.
-    pub first: LogicalPlan,
-    /// Those of the others, of the same types.
-    pub step: LogicalPlan,
-    /// The keys, and the aggregates of all rows of each, in the rows of [`KeyedRecursion::candidates`]. `None` without aggregates.
-    pub totals: Option<LogicalPlan>,
-    /// The name of the table that the step reads as the rows of the step before.
-    pub before: String,
-    /// The name of the table that it reads as the row of each key.
-    pub state: String,
-    /// The name of the table that `totals` reads: rows as the steps made them.
-    pub candidates: String,
-    /// What the columns are.
-    pub columns: Vec<KeyedColumn>,
-    /// The columns of the result.
-    pub schema: SchemaRef,
-    /// Whether the step before is the rows of keys that it changed (UNION), and not all that it made (UNION ALL).
-    pub is_distinct: bool,
-    /// Whether the step reads any of both tables. It runs once otherwise.
-    pub repeats: bool,
-}
-
-/// What a column of a recursion with keys is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum KeyedColumn {
-    /// Part of the key.
-    Key,
-    /// The value of the last row.
-    Last,
-    /// A column of [`KeyedRecursion::totals`].
-    Total(usize),
-}
+use crate::world::{KeyedColumn, KeyedRecursion};
 
 /// A table that a recursion reads.
 struct WorkTable {

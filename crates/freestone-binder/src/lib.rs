@@ -72,14 +72,13 @@ mod world;
 pub use binder::{Options, Parameter, bind, bind_expression, bind_type};
 pub use bound::{Bound, Heading};
 pub use error::{BindError, ErrorKind};
-pub use keyed_ctes::{KeyedColumn, KeyedRecursion};
 pub use reading::{
     Named, Place, PlacedParameter, Reference, all_of, each_expression, each_reference, named_tables, placed_parameters,
 };
 pub use types::SqlType;
 pub use world::{
-    Catalog, Definition, FILE_NAME, FILE_NAMES, Functions, JSON, Macro, MacroBody, PLACES, ROW_ID, SUMMARIZED,
-    Settings, TableArgument, World,
+    Catalog, Definition, FILE_NAME, FILE_NAMES, Functions, JSON, KeyedColumn, KeyedRecursion, Macro, MacroBody, PLACES,
+    ROW_ID, SUMMARIZED, Settings, TableArgument, World,
 };
 
 /// Begins the suffix that makes the name of a column in a plan different from others. A number follows. It is no part of what

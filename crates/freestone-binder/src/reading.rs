@@ -6,7 +6,8 @@ use freestone_sql::tree::{
     Select, SelectItem, Table, TableKind, Version, Walk, WithPart, each_part,
 };
 
-use crate::keyed_ctes::STATE_SCHEMA;
+/// The schema of the table with the row of each key, as in `recurring.t`.
+pub(crate) const STATE_SCHEMA: &str = "recurring";
 
 /// What a query names in FROM.
 #[derive(Debug, Clone, PartialEq)]

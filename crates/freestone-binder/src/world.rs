@@ -12,7 +12,6 @@ use freestone_sql::Span;
 use freestone_sql::tree::{self, BinaryOperator, IntervalUnit, Name};
 
 use crate::error::BindError;
-use crate::keyed_ctes::KeyedRecursion;
 use crate::reading::Named;
 
 /// The name of the JSON in a conversion of JSON to another type.
@@ -116,6 +115,41 @@ pub trait Catalog {
     fn keyed_recursion(&self, _: KeyedRecursion) -> Result<LogicalPlan> {
         not_impl_err!("a recursive query has no USING KEY here")
     }
+}
+
+/// A recursion that keeps one row for each key.
+pub struct KeyedRecursion {
+    /// The rows of the first step.
+    pub first: LogicalPlan,
+    /// Those of the others, of the same types.
+    pub step: LogicalPlan,
+    /// The keys, and the aggregates of all rows of each, in the rows of [`KeyedRecursion::candidates`]. `None` without aggregates.
+    pub totals: Option<LogicalPlan>,
+    /// The name of the table that the step reads as the rows of the step before.
+    pub before: String,
+    /// The name of the table that it reads as the row of each key.
+    pub state: String,
+    /// The name of the table that `totals` reads: rows as the steps made them.
+    pub candidates: String,
+    /// What the columns are.
+    pub columns: Vec<KeyedColumn>,
+    /// The columns of the result.
+    pub schema: SchemaRef,
+    /// Whether the step before is the rows of keys that it changed (UNION), and not all that it made (UNION ALL).
+    pub is_distinct: bool,
+    /// Whether the step reads any of both tables. It runs once otherwise.
+    pub repeats: bool,
+}
+
+/// What a column of a recursion with keys is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum KeyedColumn {
+    /// Part of the key.
+    Key,
+    /// The value of the last row.
+    Last,
+    /// A column of [`KeyedRecursion::totals`].
+    Total(usize),
 }
 
 /// The name by which statements read the places of rows in a table, where it has no such column.
