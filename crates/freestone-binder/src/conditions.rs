@@ -95,7 +95,10 @@ impl Binder<'_> {
                         let (schema, pattern) = (self.schema(), text(&patterns::glob(&written)));
                         self.world.functions.binary(BinaryOperator::Match, value, pattern, &schema).at(span)?
                     }
-                    None => self.scalar_call("glob", vec![value, pattern], span)?,
+                    None => {
+                        let error = invalid(span, "GLOB takes a pattern in quotes, without COLLATE");
+                        return Err(error.with_hint("write LIKE, whose patterns may be columns"));
+                    }
                 };
                 Ok(if negated { Expr::Not(Box::new(matches)) } else { matches })
             }

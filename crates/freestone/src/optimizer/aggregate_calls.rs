@@ -29,8 +29,8 @@ use crate::aggregates::{Filtered, Ordered, in_descending_order, is_collected, is
 use crate::windows::{bounds_of, checked_place, filled_in_order, nothing, own_order, with_bounds};
 
 /// Aggregates whose result depends on the order of their rows.
-const ORDER_MATTERS: [&str; 7] =
-    ["any_value", "array_agg", "first_value", "last_value", "mode", "nth_value", "string_agg"];
+const ORDER_MATTERS: [&str; 8] =
+    ["any_value", "array_agg", "first_value", "last_value", "lttb", "mode", "nth_value", "string_agg"];
 
 /// The rule. It runs after type coercion.
 #[derive(Debug)]

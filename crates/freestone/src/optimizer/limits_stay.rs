@@ -1,6 +1,6 @@
 //! A LIMIT takes the first rows of its input as they come.
 //!
-//! DataFusion moves a sort below a LIMIT whose input has no order, because any rows would do: `SELECT * FROM (SELECT * FROM t LIMIT 3)
+//! DataFusion moves a sort below a LIMIT whose input is not sorted, because any rows would do: `SELECT * FROM (SELECT * FROM t LIMIT 3)
 //! ORDER BY a` had the three first rows by `a` of the whole table, and did not end if `t` is a recursive query without an end. So such a
 //! limit is a node of ours while sorts are moved.
 
@@ -16,9 +16,9 @@ use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExp
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::limit::GlobalLimitExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements,
-    PlanProperties,
+    DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, InputDistributionRequirements, PlanProperties,
 };
 
 use super::Rule;
@@ -49,9 +49,11 @@ impl PhysicalOptimizerRule for LimitsHeld {
 
     fn optimize(&self, plan: Plan, _: &ConfigOptions) -> Result<Plan> {
         let held = plan.transform_up(|node| match node.downcast_ref::<GlobalLimitExec>() {
-            Some(limit) if limit.input().output_ordering().is_none() => Ok(Transformed::yes(Arc::new(
-                HeldLimitExec::new(limit.input().clone(), limit.skip(), limit.fetch()),
-            ) as _)),
+            Some(limit) if !is_sorted(limit.input()) => {
+                Ok(Transformed::yes(
+                    Arc::new(HeldLimitExec::new(limit.input().clone(), limit.skip(), limit.fetch())) as _
+                ))
+            }
             _ => Ok(Transformed::no(node)),
         })?;
         Ok(held.data)
@@ -77,6 +79,14 @@ impl PhysicalOptimizerRule for LimitsFreed {
 
     fn schema_check(&self) -> bool {
         true
+    }
+}
+
+/// Whether a sort gives the rows of a plan, so that a limit takes those that it asks for.
+fn is_sorted(plan: &Plan) -> bool {
+    match plan.children().as_slice() {
+        [input] => plan.is::<SortExec>() || is_sorted(input),
+        _ => false,
     }
 }
 
