@@ -75,7 +75,11 @@ impl PhysicalOptimizerRule for LimitsInOrder {
         if !preserves_insertion_order(options) {
             return Ok(plan);
         }
-        let changed = plan.transform_down(|node| match node.is::<GlobalLimitExec>() && leads_to_parts(&node) {
+        let is_limit = |node: &Plan| {
+            let coalesce = node.downcast_ref::<CoalescePartitionsExec>();
+            node.is::<GlobalLimitExec>() || coalesce.is_some_and(|coalesce| coalesce.fetch().is_some())
+        };
+        let changed = plan.transform_down(|node| match is_limit(&node) && leads_to_parts(&node) {
             true => Ok(Transformed::new(in_one_partition(&node)?, true, TreeNodeRecursion::Jump)),
             false => Ok(Transformed::no(node)),
         })?;
