@@ -1,11 +1,11 @@
-//! What is in Parquet files, as rows: `parquet_schema('x.parquet')` and `parquet_metadata('*.parquet')`, with the columns
-//! that DuckDB gives them.
+//! What is in Parquet files, as rows: `parquet_schema('x.parquet')`, `parquet_metadata('*.parquet')` and
+//! `parquet_kv_metadata('*.parquet')`, with the columns that DuckDB gives them.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
+use datafusion::arrow::array::{ArrayRef, BinaryViewArray, Int64Array, RecordBatch, StringViewArray};
 use datafusion::catalog::{TableFunctionArgs, TableFunctionImpl, TableProvider};
 use datafusion::datasource::MemTable;
 use datafusion::error::DataFusionError;
@@ -23,8 +23,11 @@ use crate::ingest::{self, FoundFile, IngestError, ParquetFile, Reason, SpooledFi
 type Rows = fn(&[(PathBuf, Arc<ParquetMetaData>)]) -> Result<RecordBatch>;
 
 /// The functions by name.
-pub(crate) const FUNCTIONS: [(&str, Rows); 2] =
-    [("parquet_schema", parquet_schema), ("parquet_metadata", parquet_metadata)];
+pub(crate) const FUNCTIONS: [(&str, Rows); 3] = [
+    ("parquet_schema", parquet_schema),
+    ("parquet_metadata", parquet_metadata),
+    ("parquet_kv_metadata", parquet_kv_metadata),
+];
 
 /// A function over files that are named or match a pattern.
 #[derive(Debug)]
@@ -198,6 +201,19 @@ fn parquet_metadata(files: &[(PathBuf, Arc<ParquetMetaData>)]) -> Result<RecordB
         ("total_compressed_size", number(&|chunk| Some(chunk.metadata.compressed_size()))),
         ("total_uncompressed_size", number(&|chunk| Some(chunk.metadata.uncompressed_size()))),
     ])
+}
+
+fn parquet_kv_metadata(files: &[(PathBuf, Arc<ParquetMetaData>)]) -> Result<RecordBatch> {
+    let pairs = files.iter().flat_map(|(path, metadata)| {
+        let pairs = metadata.file_metadata().key_value_metadata().map_or(&[][..], Vec::as_slice);
+        pairs.iter().map(move |pair| (path.clone(), pair))
+    });
+    let (paths, pairs): (Vec<PathBuf>, Vec<_>) = pairs.unzip();
+    let keys = pairs.iter().map(|pair| pair.key.as_bytes());
+    let keys: ArrayRef = Arc::new(BinaryViewArray::from_iter_values(keys));
+    let values = pairs.iter().map(|pair| pair.value.as_ref().map(String::as_bytes));
+    let values: ArrayRef = Arc::new(BinaryViewArray::from_iter(values));
+    batch(vec![("file_name", names(&paths)), ("key", keys), ("value", values)])
 }
 
 /// The least and the greatest value of a column chunk, as far as its file says.
