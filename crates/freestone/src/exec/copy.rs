@@ -339,6 +339,8 @@ fn from_options(given: &OptionList, threads: usize) -> Result<FileOptions> {
             "sample_rows",
             "filename",
             "hive_partitioning",
+            "hive_types",
+            "hive_types_autocast",
         ];
         if of_queries.contains(&name.to_ascii_lowercase().as_str()) {
             return Err(Error::invalid(format!(

@@ -11,6 +11,7 @@ mod bounds;
 mod contents;
 mod counts;
 mod filters;
+mod folders;
 mod forms;
 mod functions;
 mod inference;

@@ -12,7 +12,7 @@ const OPTIONS: &str = "FORMAT, HEADER, DELIMITER, QUOTE, ESCAPE, NULL, ALLOW_QUO
                        NULL_PADDING, IGNORE_ERRORS, STORE_REJECTS, REJECTS_TABLE, REJECTS_SCAN, REJECTS_LIMIT, \
                        DATEFORMAT, TIMESTAMPFORMAT, DECIMAL_SEPARATOR, THOUSANDS, ENCODING, NEW_LINE, COMPRESSION, SHEET, \
                        NAMES, NORMALIZE_NAMES, TYPES, COLUMNS, ALL_VARCHAR, AUTO_TYPE_CANDIDATES, AUTO_DETECT, FILENAME, \
-                       HIVE_PARTITIONING, SAMPLE_ROWS, MAX_RECORD_BYTES";
+                       HIVE_PARTITIONING, HIVE_TYPES, HIVE_TYPES_AUTOCAST, SAMPLE_ROWS, MAX_RECORD_BYTES";
 
 /// How files are read.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +28,10 @@ pub(crate) struct FileOptions {
     pub filename: Option<String>,
     /// Whether folders with names `key=value` add columns. This is the default.
     pub hive: Option<bool>,
+    /// The types of these columns.
+    pub(super) hive_types: ColumnTypes,
+    /// Whether the types of the others are found out. They are texts otherwise.
+    pub infers_hive: bool,
     /// Whether what no option says is found out from the file.
     pub detects: bool,
     /// Where records that are left out are kept.
@@ -57,7 +61,7 @@ enum Has {
 }
 
 /// The options by their names: the first is the one by which each is known here.
-const KNOWN: [(&[&str], Has); 45] = [
+const KNOWN: [(&[&str], Has); 47] = [
     (&["format"], Has::All),
     (&["header"], Has::CsvExcel),
     (&["delimiter", "delim", "sep"], Has::Csv),
@@ -91,6 +95,8 @@ const KNOWN: [(&[&str], Has); 45] = [
     (&["auto_detect"], Has::All),
     (&["filename"], Has::All),
     (&["hive_partitioning"], Has::All),
+    (&["hive_types"], Has::All),
+    (&["hive_types_autocast"], Has::All),
     (&["sample_rows", "sample_size"], Has::Text),
     (&["max_record_bytes", "max_line_size", "maximum_line_size", "maximum_object_size"], Has::Text),
     (&["union_by_name"], Has::All),
@@ -142,7 +148,8 @@ fn known(name: &str) -> Result<&'static str> {
 
 impl FileOptions {
     pub fn new(threads: usize) -> Self {
-        Self { ingest: IngestOptions { threads, ..IngestOptions::default() }, detects: true, ..Self::default() }
+        let ingest = IngestOptions { threads, ..IngestOptions::default() };
+        Self { ingest, detects: true, infers_hive: true, ..Self::default() }
     }
 
     /// The options with the defaults of those that are not found out: commas, no header, and texts.
@@ -178,6 +185,9 @@ impl FileOptions {
         let forms = &self.ingest.forms;
         if forms.thousands.is_some_and(|thousands| thousands == forms.decimal.unwrap_or(b'.')) {
             return contradiction("THOUSANDS must differ from DECIMAL_SEPARATOR");
+        }
+        if self.hive == Some(false) && self.is_given("hive_types") {
+            return contradiction("HIVE_TYPES are those of the columns that HIVE_PARTITIONING false leaves out");
         }
         if self.is_given("columns") && (self.is_given("names") || self.is_given("types")) {
             return contradiction("COLUMNS gives the names and types of all columns: leave NAMES and TYPES out");
@@ -256,6 +266,8 @@ impl FileOptions {
                 };
                 Ok(())
             }
+            "hive_types" => self.set_hive_types(name, value, data_type),
+            "hive_types_autocast" => boolean(name, value).map(|infers| self.infers_hive = infers),
             "hive_partitioning" => boolean(name, value).map(|hive| self.hive = Some(hive)),
             "auto_detect" => boolean(name, value).map(|detects| self.detects = detects),
             _ => set_reading(&mut self.ingest, known, name, value),
@@ -294,6 +306,15 @@ impl FileOptions {
             }
         }
         Ok(())
+    }
+
+    fn set_hive_types(&mut self, name: &str, value: &str, data_type: &dyn Fn(&str) -> Result<DataType>) -> Result<()> {
+        self.hive_types = ColumnTypes::parse(name, value, data_type)?;
+        match self.hive_types.named.is_empty() {
+            true => Err(Error::invalid(format!("{name} gives types by name"))
+                .with_hint("as in hive_types => {'year': 'INT', 'day': 'DATE'}")),
+            false => Ok(()),
+        }
     }
 
     fn set_rejects(&mut self, known: &str, name: &str, value: &str) -> Result<()> {

@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::ColumnStatistics;
 use datafusion::scalar::ScalarValue;
 use freestone_binder::FILE_NAMES;
 use freestone_bucket::{Place, Stores, Traffic, has_scheme};
 use parking_lot::Mutex;
 
+use super::folders::partition_columns;
 use super::inference::Inference;
 use super::layout::{Layout, arguments};
 use super::option_values::ColumnTypes;
@@ -25,8 +26,8 @@ use super::types::common_type;
 use crate::distinct_names::different_names;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::{
-    self, ArrowFile, CHANGED, FileFormat, FoundFile, IngestError, IngestOptions, Kinds, ParquetFile, Reason,
-    RejectSink, Shape, SpooledFile, TextFile, TextForms,
+    self, ArrowFile, CHANGED, FileFormat, FoundFile, IngestError, IngestOptions, ParquetFile, Reason, RejectSink,
+    Shape, SpooledFile, TextFile,
 };
 use crate::type_names::type_name;
 
@@ -131,7 +132,10 @@ impl FileSet {
         }
         declare_types(&mut columns, &options.types, &name)?;
         options.check_columns(columns.iter().map(|column| column.name.as_str()))?;
-        let mut partitions = if options.hive == Some(false) { vec![] } else { partition_columns(&partitions) };
+        let mut partitions = match options.hive {
+            Some(false) => vec![],
+            _ => partition_columns(&partitions, options, &name)?,
+        };
         columns.retain(|column| !partitions.iter().any(|(name, ..)| *name == column.name));
         let is_taken = |name: &String| {
             let taken = columns.iter().map(|column| &column.name).chain(partitions.iter().map(|(name, ..)| name));
@@ -499,44 +503,4 @@ impl United {
         }
         Ok(())
     }
-}
-
-/// The columns from folder names, with the value for each file.
-fn partition_columns(files: &[Vec<(String, Option<String>)>]) -> Vec<(String, DataType, Vec<ScalarValue>)> {
-    let mut names: Vec<&String> = vec![];
-    for (name, _) in files.iter().flatten() {
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    let column = |name: &String| {
-        let of = |file: &Vec<(String, Option<String>)>| {
-            file.iter().rev().find(|(key, _)| key == name).and_then(|(_, value)| value.clone())
-        };
-        let values: Vec<Option<String>> = files.iter().map(of).collect();
-        let mut kinds = Kinds::ANY;
-        values.iter().flatten().for_each(|value| kinds.see_text(value, &TextForms::default()));
-        let data_type = match kinds.data_type() {
-            exact @ (DataType::Boolean
-            | DataType::Int64
-            | DataType::Date32
-            | DataType::Timestamp(TimeUnit::Microsecond, None)) => exact,
-            _ => DataType::Utf8View,
-        };
-        let typed = |data_type: &DataType| -> Option<Vec<ScalarValue>> {
-            let scalar = |value: &Option<String>| match value {
-                Some(text) => ScalarValue::try_from_string(text.clone(), data_type).ok(),
-                None => ScalarValue::try_from(data_type).ok(),
-            };
-            values.iter().map(scalar).collect()
-        };
-        match typed(&data_type) {
-            Some(scalars) => (name.clone(), data_type, scalars),
-            None => {
-                let texts = values.iter().map(|value| ScalarValue::Utf8View(value.clone())).collect();
-                (name.clone(), DataType::Utf8View, texts)
-            }
-        }
-    };
-    names.into_iter().map(column).collect()
 }
