@@ -248,8 +248,7 @@ fn columns_like(transaction: &mut WriteTransaction, other: &ObjectName) -> Resul
 
 /// The columns of CREATE TABLE AS.
 fn columns_of_query(columns: SchemaRef, constraints: &mut Constraints) -> Result<TableSchema> {
-    let fields = names::shown(columns);
-    names::check_distinct(fields.fields().iter().map(|field| field.name().as_str()))?;
+    let fields = names::distinct(names::shown(columns));
     let mut columns = TableSchema::from_arrow(&fields)?;
     constraints.add_text_types(&fields);
     // Whether rows of a query happen to have no NULL says nothing of those to come.

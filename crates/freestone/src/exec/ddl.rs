@@ -46,8 +46,7 @@ pub(crate) fn create_view(
     definitions::check_new(&base, &create.name)?;
     let mut query = create.query.span.of(text).to_owned();
     if !create.columns.is_empty() {
-        let columns: Vec<String> = create.columns.iter().map(Name::to_string).collect();
-        query = format!("SELECT * FROM ({query}\n) AS {} ({})", quote(&name), columns.join(", "));
+        query = named_query(&query, &name, create.columns.iter().map(Name::to_string));
     }
     // Planned inside the view of its own name, so that one that refers to itself fails here.
     let scope = Scope::new(base.clone()).with_view(&name);
@@ -58,12 +57,20 @@ pub(crate) fn create_view(
         ))
         .with_hint("CREATE TEMP VIEW makes one of this session, and CREATE TABLE … AS copies the rows"));
     }
-    let fields = names::shown(Arc::new(plan.schema().as_arrow().clone()));
-    names::check_distinct(fields.fields().iter().map(|field| field.name().as_str()))?;
+    let shown = names::shown(Arc::new(plan.schema().as_arrow().clone()));
+    let distinct = names::distinct(shown.clone());
+    if !Arc::ptr_eq(&shown, &distinct) {
+        query = named_query(&query, &name, distinct.fields().iter().map(|field| quote(field.name())));
+    }
     let mut uses = scope.uses();
     uses.extend(dependencies::sequences_of(&base, &create.query));
     definitions::put(transaction, &name, uses, Definition::View { query })?;
     Ok(Outcome::Done { verb: "CREATE VIEW" })
+}
+
+/// The text of a view's query, whose columns have other names.
+pub(super) fn named_query(query: &str, view: &str, columns: impl Iterator<Item = String>) -> String {
+    format!("SELECT * FROM ({query}\n) AS {} ({})", quote(view), columns.collect::<Vec<_>>().join(", "))
 }
 
 /// `CREATE SCHEMA [IF NOT EXISTS] schema`.

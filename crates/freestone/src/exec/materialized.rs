@@ -23,10 +23,9 @@ use crate::exec::{create_table, ddl, dml};
 use crate::optimizer::repeatable::is_repeatable;
 use crate::provider::FreestoneTable;
 use crate::shared;
-use crate::sql::names::kept_name;
+use crate::sql::names::{self, kept_name};
 use crate::sql::option_lists;
 use crate::sql::parameters::Parameters;
-use crate::sql::statement::quote;
 use crate::sql::written::{REFRESH, table_of_view};
 
 const CREATE: &str = "CREATE MATERIALIZED VIEW";
@@ -70,6 +69,8 @@ pub(super) fn create(
     let query = query_of(create, &name, text);
     let scope = Scope::new(base.clone()).with_view(&name);
     let (_, plan) = context.plan_text(&scope, &query)?;
+    let shown = names::shown(Arc::new(plan.schema().as_arrow().clone()));
+    names::check_distinct(shown.fields().iter().map(|field| field.name().as_str()))?;
     if scope.attached().is_used() {
         return Err(Error::unsupported(format!(
             "materialized view {name} reads an attached database, which other sessions do not have"
@@ -105,10 +106,7 @@ fn query_of(create: &CreateMaterializedView, name: &str, text: &str) -> String {
     let query = create.query.span.of(text);
     match create.columns.as_slice() {
         [] => query.to_owned(),
-        columns => {
-            let columns: Vec<String> = columns.iter().map(Name::to_string).collect();
-            format!("SELECT * FROM ({query}\n) AS {} ({})", quote(name), columns.join(", "))
-        }
+        columns => ddl::named_query(query, name, columns.iter().map(Name::to_string)),
     }
 }
 

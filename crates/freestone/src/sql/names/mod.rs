@@ -19,7 +19,7 @@ pub(crate) use objects::{CATALOG, MAIN, SCHEMA, is_ours, kept_name, kept_schema,
 use crate::error::{Error, Result};
 use crate::internal_names::MARK;
 
-/// Refuses a table or view with repeated column names.
+/// Refuses a materialized view with repeated column names.
 ///
 /// # Errors
 /// The repeated name.
@@ -32,6 +32,34 @@ pub(crate) fn check_distinct<'a>(names: impl IntoIterator<Item = &'a str>) -> Re
         }
     }
     Ok(())
+}
+
+/// The schema with distinct names, which the columns of a table, a view or a file must have. One that comes again gets a
+/// number, as in DuckDB: `a` and `a` are `a` and `a_1`.
+pub(crate) fn distinct(schema: SchemaRef) -> SchemaRef {
+    let mut seen: std::collections::HashMap<String, u64> = std::collections::HashMap::new();
+    let mut numbered = |name: &str| {
+        let Some(mut number) = seen.get(name).copied() else {
+            seen.insert(name.to_owned(), 1);
+            return name.to_owned();
+        };
+        let other = loop {
+            let other = format!("{name}_{number}");
+            if !seen.contains_key(&other) {
+                break other;
+            }
+            number += 1;
+        };
+        seen.insert(name.to_owned(), number);
+        seen.insert(other.clone(), 1);
+        other
+    };
+    let names: Vec<String> = schema.fields().iter().map(|field| numbered(field.name())).collect();
+    if schema.fields().iter().zip(&names).all(|(field, name)| field.name() == name) {
+        return schema;
+    }
+    let fields = schema.fields().iter().zip(names).map(|(field, name)| field.as_ref().clone().with_name(name));
+    Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
 }
 
 /// The schema of a result with the names for users.
@@ -62,7 +90,16 @@ fn shown_name(at: usize, fields: &Fields) -> &str {
 
 /// The rows with the names for users.
 pub(crate) fn shown_rows(stream: SendableRecordBatchStream) -> SendableRecordBatchStream {
-    let schema = shown(stream.schema());
+    named_rows(shown, stream)
+}
+
+/// The rows with the names for users, or others where those are repeated.
+pub(crate) fn distinct_rows(stream: SendableRecordBatchStream) -> SendableRecordBatchStream {
+    named_rows(|schema| distinct(shown(schema)), stream)
+}
+
+fn named_rows(named: impl Fn(SchemaRef) -> SchemaRef, stream: SendableRecordBatchStream) -> SendableRecordBatchStream {
+    let schema = named(stream.schema());
     if Arc::ptr_eq(&schema, &stream.schema()) {
         return stream;
     }
@@ -80,6 +117,20 @@ fn renamed(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowE
 mod tests {
     use super::*;
     use crate::internal_names::without_marks;
+
+    #[test]
+    fn repeated_names_get_numbers() {
+        use datafusion::arrow::datatypes::{DataType, Field};
+        let names = |names: &[&str]| {
+            let fields: Vec<_> = names.iter().map(|name| Field::new(*name, DataType::Int64, true)).collect();
+            let schema = distinct(Arc::new(Schema::new(fields)));
+            schema.fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&["a", "b", "A"]), ["a", "b", "A"]);
+        assert_eq!(names(&["i", "i", "i_1", "i"]), ["i", "i_1", "i_1_1", "i_2"]);
+        assert_eq!(names(&["i_1", "i", "i", "i"]), ["i_1", "i", "i_2", "i_3"]);
+        assert_eq!(names(&["i", "i", "i", "i_1", "i"]), ["i", "i_1", "i_2", "i_1_1", "i_3"]);
+    }
 
     #[test]
     fn the_result_has_the_names_that_were_written() {
