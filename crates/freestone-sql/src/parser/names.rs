@@ -3,6 +3,7 @@
 use super::{Parsed, Parser, literals};
 use crate::keyword::{Class, Keyword as K};
 use crate::lexer::{Op, TextForm, TokenKind};
+use crate::span::Span;
 use crate::tree::{Expr, ExprKind, Literal, Name, ObjectName, OptionItem, Text, UnaryOperator};
 
 impl Parser<'_> {
@@ -152,14 +153,21 @@ impl Parser<'_> {
 
     /// `(name value, name = value, name)`, one option at least.
     pub(super) fn options(&mut self) -> Parsed<Vec<OptionItem>> {
-        self.list_in_parens(|parser| {
-            let start = parser.span();
-            let name = parser.label("the name of an option")?;
-            parser.accept_op(Op::Eq);
-            let ends = matches!(parser.peek(), TokenKind::Op(Op::Comma | Op::RightParen));
-            let value = if ends { None } else { Some(parser.option_value()?) };
-            Ok(OptionItem { name, value, span: parser.since(start) })
-        })
+        self.list_in_parens(Self::option)
+    }
+
+    pub(super) fn option(&mut self) -> Parsed<OptionItem> {
+        let start = self.span();
+        let name = self.label("the name of an option")?;
+        self.option_of(name, start)
+    }
+
+    /// The value of an option, if it has one.
+    pub(super) fn option_of(&mut self, name: Name, start: Span) -> Parsed<OptionItem> {
+        self.accept_op(Op::Eq);
+        let ends = matches!(self.peek(), TokenKind::Op(Op::Comma | Op::RightParen));
+        let value = if ends { None } else { Some(self.option_value()?) };
+        Ok(OptionItem { name, value, span: self.since(start) })
     }
 
     /// The value of an option or a setting: words are names, whatever their class, and everything else an expression.

@@ -129,7 +129,11 @@ impl Display for MergeClause {
 impl Display for CopyFrom {
     fn fmt(&self, f: &mut Formatter) -> Result {
         write!(f, "COPY {}{} FROM ", self.table, Listed(" ", &self.columns))?;
-        copied(f, &self.path, "STDIN", &self.options)
+        match &self.path {
+            Some(path) => Quoted(path).fmt(f)?,
+            None => f.write_str("STDIN")?,
+        }
+        Listed(" ", &self.options).fmt(f)
     }
 }
 
@@ -139,17 +143,17 @@ impl Display for CopyTo {
             CopySource::Table(table, columns) => write!(f, "COPY {table}{} TO ", Listed(" ", columns))?,
             CopySource::Query(query) => write!(f, "COPY ({query}) TO ")?,
         }
-        copied(f, &self.path, "STDOUT", &self.options)
+        match &self.target {
+            CopyTarget::Client => f.write_str("STDOUT")?,
+            CopyTarget::File(path) => Quoted(path).fmt(f)?,
+            CopyTarget::Computed(path) => write!(f, "({path})")?,
+        }
+        match self.order.as_slice() {
+            [] => Listed(" ", &self.options).fmt(f),
+            keys if self.options.is_empty() => write!(f, " (ORDER_BY ({}))", commas(keys)),
+            keys => write!(f, " ({}, ORDER_BY ({}))", commas(&self.options), commas(keys)),
+        }
     }
-}
-
-/// The file of a COPY, or the word for the client, and the options.
-fn copied(f: &mut Formatter, path: &Option<String>, client: &str, options: &[OptionItem]) -> Result {
-    match path {
-        Some(path) => Quoted(path).fmt(f)?,
-        None => f.write_str(client)?,
-    }
-    Listed(" ", options).fmt(f)
 }
 
 impl Display for Truncate {

@@ -1,6 +1,6 @@
 //! Statements that change rows.
 
-use super::{Expr, JoinCondition, Name, ObjectName, OptionItem, Query, SelectItem, Table, With};
+use super::{Expr, JoinCondition, Name, ObjectName, OptionItem, Query, SelectItem, SortKey, Table, With};
 
 /// A statement that can also stand in the WITH of another one.
 #[derive(Debug, Clone, PartialEq)]
@@ -226,10 +226,23 @@ pub struct CopyFrom {
 pub struct CopyTo {
     /// The rows.
     pub source: CopySource,
-    /// The name of the file; to the client without it.
-    pub path: Option<String>,
-    /// How it is written.
+    /// Where they go.
+    pub target: CopyTarget,
+    /// How they are written.
     pub options: Vec<OptionItem>,
+    /// The order of the rows in each file: the option ORDER_BY.
+    pub order: Vec<SortKey>,
+}
+
+/// Where the rows of a COPY go.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CopyTarget {
+    /// To the client: STDOUT.
+    Client,
+    /// To a file of this name.
+    File(String),
+    /// To a file whose name is computed: `(getvariable('file'))`.
+    Computed(Box<Expr>),
 }
 
 /// The rows of a COPY to a file.

@@ -8,7 +8,7 @@ const DEPTH: usize = 3;
 
 impl Source<'_> {
     pub fn statement(&mut self) -> StatementKind {
-        match self.choose(12) {
+        match self.choose(13) {
             1 => StatementKind::Write(Box::new(Write::Insert(self.insert()))),
             2 => StatementKind::Write(Box::new(Write::Update(self.update()))),
             3 => StatementKind::Write(Box::new(Write::Delete(self.delete()))),
@@ -47,7 +47,24 @@ impl Source<'_> {
                 path: self.maybe(|source| source.text().value),
                 options: self.some(0, Self::option),
             }),
+            12 => StatementKind::CopyTo(self.copy_to()),
             _ => StatementKind::Query(Box::new(self.query(DEPTH))),
+        }
+    }
+
+    fn copy_to(&mut self) -> CopyTo {
+        CopyTo {
+            source: match self.flag() {
+                true => CopySource::Table(self.object_name(), self.some(0, Self::name)),
+                false => CopySource::Query(Box::new(self.query(1))),
+            },
+            target: match self.choose(3) {
+                0 => CopyTarget::Client,
+                1 => CopyTarget::Computed(Box::new(self.expression(1))),
+                _ => CopyTarget::File(self.text().value),
+            },
+            options: self.some(0, Self::option),
+            order: self.some(0, |source| source.sort_key(1)),
         }
     }
 

@@ -5,37 +5,41 @@
 
 mod codec;
 mod csv;
+mod file_out;
 mod options;
 mod parquet;
 mod partitions;
+mod series;
 mod target;
+mod text_out;
 mod times;
 
-use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use ::parquet::errors::ParquetError;
+use ::parquet::arrow::ARROW_SCHEMA_META_KEY;
+use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::ipc::CompressionType;
-use arrow::ipc::writer::{FileWriter, IpcWriteOptions};
 use arrow::record_batch::RecordBatch;
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use freestone_bucket::{Object, Place, Stores, has_scheme};
-use freestone_store::plain::Strings;
 use futures::StreamExt;
 
 use crate::display::{JsonValues, NonFinite, json_key};
 use crate::error::{Error, ErrorKind, Result};
-use crate::ingest::with_uuid_names;
+use crate::ingest::SECONDS_KEY;
 use codec::Packing;
 use csv::CsvForm;
+use file_out::FileOut;
+use parquet::ParquetForm;
 pub(crate) use parquet::is_foreign;
-use parquet::{ParquetForm, ParquetOut};
 use partitions::Folders;
 pub(crate) use partitions::sorted;
 pub(crate) use target::is_file;
 use target::{Complete, NewFolders, Target, io_error};
+use text_out::TextOut;
 use times::TimeFormats;
 
 /// The number of rows that are encoded at once.
@@ -51,9 +55,24 @@ pub(crate) struct Export {
     /// How files are divided among folders; `None` for a single file.
     folders: Option<Folders>,
     new_folders: NewFolders,
+    /// Whether a file is written if there are no rows.
+    writes_empty: bool,
+    /// Whether the statement returns the names of the files.
+    returns_files: bool,
     /// The file, if it is elsewhere.
     object: Option<Object>,
 }
+
+/// What was written.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    pub rows: u64,
+    /// The names of the files.
+    pub files: Vec<String>,
+}
+
+/// Makes text from a batch.
+type BatchText = Arc<dyn Fn(&RecordBatch) -> Result<String, ArrowError> + Send + Sync>;
 
 #[derive(Debug, Clone)]
 enum Form {
@@ -91,8 +110,11 @@ impl Export {
             return Err(Error::unsupported(text));
         }
         if self.folders.is_some() {
-            return Err(Error::unsupported(format!("{}: PARTITION_BY writes folders of this machine", place.shown()))
-                .with_hint("write one file per statement: COPY (SELECT … WHERE …) TO 's3://bucket/file.parquet'"));
+            return Err(Error::unsupported(format!(
+                "{}: several files are written to folders of this machine",
+                place.shown()
+            ))
+            .with_hint("write one file per statement: COPY (SELECT … WHERE …) TO 's3://bucket/file.parquet'"));
         }
         if place.path().is_empty() || place.path().ends_with('/') {
             return Err(Error::invalid(format!("{} is a folder: COPY … TO writes one file", place.shown()))
@@ -102,89 +124,98 @@ impl Export {
         Ok(Export { object: Some(object), ..self })
     }
 
+    /// The same with texts under keys in the file.
+    ///
+    /// # Errors
+    /// Files of the format do not have them.
+    pub fn with_metadata(self, metadata: Vec<(String, String)>) -> Result<Export> {
+        let Form::Parquet(form) = self.form else {
+            return Err(Error::invalid("KV_METADATA is an option of Parquet files"));
+        };
+        if let Some((key, _)) =
+            metadata.iter().find(|(key, _)| [ARROW_SCHEMA_META_KEY, SECONDS_KEY].contains(&key.as_str()))
+        {
+            return Err(Error::invalid(format!("KV_METADATA: files have their types under the key {key}")));
+        }
+        Ok(Export { form: Form::Parquet(ParquetForm { metadata, ..form }), ..self })
+    }
+
+    pub fn returns_files(&self) -> bool {
+        self.returns_files
+    }
+
+    /// Whether the last column of the rows is the place of each among those of its folder.
+    pub fn has_places(&self) -> bool {
+        self.folders.as_ref().is_some_and(|folders| folders.has_places)
+    }
+
     /// The columns whose values name the folders. The rows to be written must be sorted by them.
     pub fn partition_by(&self) -> &[String] {
         self.folders.as_ref().map_or(&[], |folders| &folders.columns)
     }
 
-    /// Writes all rows of a query, and returns their number.
+    /// Writes all rows of a query.
     ///
     /// # Errors
-    /// The query fails, or the file cannot be written.
-    pub async fn write(self, rows: SendableRecordBatchStream) -> Result<u64> {
+    /// The query fails, or a file cannot be written.
+    pub async fn write(self, rows: SendableRecordBatchStream) -> Result<Written> {
         if let Some(folders) = self.folders.clone() {
             return partitions::write(self, folders, rows).await;
         }
+        let rows = match self.writes_empty {
+            true => rows,
+            false => match begun(rows).await? {
+                Some(rows) => rows,
+                None => return Ok(Written::default()),
+            },
+        };
         let (file, count) = self.write_file(rows).await?;
         blocking(move || file.publish()).await?;
-        Ok(count)
+        Ok(Written { rows: count, files: vec![self.path] })
     }
 
     /// Writes all rows to one file that does not have its final name yet.
-    async fn write_file(self, rows: SendableRecordBatchStream) -> Result<(Complete, u64)> {
-        if let Form::Parquet(_) = self.form {
-            parquet::check_types(&rows.schema())?;
+    async fn write_file(&self, rows: SendableRecordBatchStream) -> Result<(Complete, u64)> {
+        let schema = rows.schema();
+        if let Some((frame, text)) = self.text_form(&schema)? {
+            return self.write_text(self.target()?, rows, frame, text).await;
         }
-        let target = match &self.object {
-            Some(object) => Target::upload(object),
-            None => Target::create(&self.path, &self.new_folders)?,
+        let out = FileOut::new(self, &schema)?;
+        let write = |mut out: FileOut, slab: Vec<RecordBatch>| {
+            slab.iter().try_for_each(|batch| out.write(batch))?;
+            Ok(out)
         };
-        match self.form.clone() {
+        let (out, count) = in_slabs(rows, out, write).await?;
+        Ok((blocking(move || out.finish()).await?, count))
+    }
+
+    fn target(&self) -> Result<Target> {
+        match &self.object {
+            Some(object) => Ok(Target::upload(object)),
+            None => Target::create(&self.path, &self.new_folders),
+        }
+    }
+
+    /// How batches become text; `None` if the file is binary.
+    fn text_form(&self, schema: &SchemaRef) -> Result<Option<(TextFrame, BatchText)>> {
+        Ok(Some(match self.form.clone() {
             Form::Csv(form) => {
-                let schema = rows.schema();
                 let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-                let forced = form.forced(&schema)?;
+                let forced = form.forced(schema)?;
                 let frame = TextFrame { head: form.head(&names, &forced), ..TextFrame::default() };
-                self.write_text(target, rows, frame, move |batch| form.lines(batch, &forced)).await
+                (frame, Arc::new(move |batch: &RecordBatch| form.lines(batch, &forced)))
             }
             Form::Json { array, times } => {
-                let keys: Vec<String> = rows.schema().fields().iter().map(|field| json_key(field.name())).collect();
+                let keys: Vec<String> = schema.fields().iter().map(|field| json_key(field.name())).collect();
                 let frame = match array {
                     true => TextFrame { head: "[\n".into(), between: ",\n", tail: "\n]\n" },
                     false => TextFrame { between: "\n", tail: "\n", ..TextFrame::default() },
                 };
                 let between = frame.between;
-                self.write_text(target, rows, frame, move |batch| json_objects(&keys, &times.as_texts(batch)?, between))
-                    .await
+                (frame, Arc::new(move |batch: &RecordBatch| json_objects(&keys, &times.as_texts(batch)?, between)))
             }
-            Form::Parquet(form) => {
-                let failed = |error: ParquetError| parquet_error(&self.path, &error);
-                let out = ParquetOut::new(target, &Strings::Plain.schema(&rows.schema()), form).map_err(failed)?;
-                let (out, count) = in_slabs(rows, out, move |mut out, slab| {
-                    let slab =
-                        slab.into_iter().map(|batch| Strings::Plain.batch(batch)).collect::<Result<Vec<_>, _>>()?;
-                    out.write(&slab)?;
-                    Ok(out)
-                })
-                .await
-                .map_err(|error| error.into_error(&self.path))?;
-                let path = self.path.clone();
-                let target = blocking(move || out.finish().map_err(|error| parquet_error(&path, &error))).await?;
-                Ok((blocking(move || target.complete()).await?, count))
-            }
-            Form::Arrow(compression) => {
-                let schema = with_uuid_names(&Strings::Plain.schema(&rows.schema()));
-                let failed = |error: ArrowError| write_error(&self.path, error);
-                let options = IpcWriteOptions::default().try_with_compression(compression).map_err(failed)?;
-                let out = FileWriter::try_new_with_options(BufWriter::new(target), &schema, options).map_err(failed)?;
-                let (out, count) = in_slabs(rows, out, move |mut out, slab| {
-                    for batch in slab {
-                        out.write(&Strings::Plain.batch(batch)?)?;
-                    }
-                    Ok(out)
-                })
-                .await
-                .map_err(|error| error.into_error(&self.path))?;
-                let path = self.path.clone();
-                let file = blocking(move || {
-                    let mut out = out;
-                    out.finish().map_err(|error| write_error(&path, error))?;
-                    let written = out.into_inner().map_err(|error| write_error(&path, error))?;
-                    into_target(written)?.complete()
-                });
-                Ok((file.await?, count))
-            }
-        }
+            Form::Parquet(_) | Form::Arrow(_) => return Ok(None),
+        }))
     }
 
     /// Writes the text that threads make from batches.
@@ -193,9 +224,8 @@ impl Export {
         target: Target,
         rows: SendableRecordBatchStream,
         frame: TextFrame,
-        text: impl Fn(&RecordBatch) -> Result<String, ArrowError> + Send + Sync + 'static,
+        text: BatchText,
     ) -> Result<(Complete, u64)> {
-        let text = Arc::new(text);
         let made = rows.map(move |batch| {
             let text = text.clone();
             async move {
@@ -228,6 +258,19 @@ impl Export {
     }
 }
 
+/// The rows, of which there is one at least; `None` if there are none.
+async fn begun(mut rows: SendableRecordBatchStream) -> Result<Option<SendableRecordBatchStream>> {
+    while let Some(batch) = rows.next().await {
+        let batch = batch?;
+        if batch.num_rows() > 0 {
+            let schema = rows.schema();
+            let all = futures::stream::iter([Ok(batch)]).chain(rows);
+            return Ok(Some(Box::pin(RecordBatchStreamAdapter::new(schema, all))));
+        }
+    }
+    Ok(None)
+}
+
 fn json_objects(keys: &[String], batch: &RecordBatch, between: &str) -> Result<String, ArrowError> {
     let columns = batch.columns().iter().map(|array| JsonValues::new(array.as_ref(), NonFinite::Named));
     let columns = columns.collect::<Result<Vec<_>, _>>()?;
@@ -241,107 +284,15 @@ fn json_objects(keys: &[String], batch: &RecordBatch, between: &str) -> Result<S
     Ok(objects)
 }
 
-/// A text file, compressed or not.
-enum TextOut {
-    Plain(BufWriter<Target>),
-    Gzip(flate2::write::GzEncoder<BufWriter<Target>>),
-    Zstd(zstd::stream::write::Encoder<'static, BufWriter<Target>>),
-    Bzip2(bzip2::write::BzEncoder<BufWriter<Target>>),
-}
-
-impl TextOut {
-    fn new(target: Target, packing: Packing) -> Result<Self> {
-        let out = BufWriter::with_capacity(1 << 20, target);
-        Ok(match packing {
-            Packing::None => TextOut::Plain(out),
-            Packing::Gzip(level) => TextOut::Gzip(flate2::write::GzEncoder::new(out, flate2::Compression::new(level))),
-            Packing::Zstd(level) => match zstd::stream::write::Encoder::new(out, level) {
-                Ok(out) => TextOut::Zstd(out),
-                Err(error) => return Err(Error::new(ErrorKind::Io, error.to_string())),
-            },
-            Packing::Bzip2(level) => TextOut::Bzip2(bzip2::write::BzEncoder::new(out, bzip2::Compression::new(level))),
-        })
-    }
-
-    fn target(&self) -> &Target {
-        match self {
-            TextOut::Plain(out) => out.get_ref(),
-            TextOut::Gzip(out) => out.get_ref().get_ref(),
-            TextOut::Zstd(out) => out.get_ref().get_ref(),
-            TextOut::Bzip2(out) => out.get_ref().get_ref(),
-        }
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        let written = match self {
-            TextOut::Plain(out) => out.write_all(bytes),
-            TextOut::Gzip(out) => out.write_all(bytes),
-            TextOut::Zstd(out) => out.write_all(bytes),
-            TextOut::Bzip2(out) => out.write_all(bytes),
-        };
-        written.map_err(|error| self.target().failed(&error))
-    }
-
-    fn finish(self) -> Result<Complete> {
-        let path = self.target().path().to_path_buf();
-        let failed = |error: std::io::Error| io_error(&path, &error);
-        let out = match self {
-            TextOut::Plain(out) => out,
-            TextOut::Gzip(out) => out.finish().map_err(failed)?,
-            TextOut::Zstd(out) => out.finish().map_err(failed)?,
-            TextOut::Bzip2(out) => out.finish().map_err(failed)?,
-        };
-        into_target(out)?.complete()
-    }
-}
-
-fn into_target(out: BufWriter<Target>) -> Result<Target> {
-    out.into_inner().map_err(|error| {
-        let (error, out) = error.into_parts();
-        out.get_ref().failed(&error)
-    })
-}
-
-/// The errors of writing slabs: of the query, or of the file.
-enum SlabError {
-    Query(Error),
-    Parquet(ParquetError),
-    Arrow(ArrowError),
-}
-
-impl From<ParquetError> for SlabError {
-    fn from(error: ParquetError) -> Self {
-        SlabError::Parquet(error)
-    }
-}
-
-impl From<ArrowError> for SlabError {
-    fn from(error: ArrowError) -> Self {
-        SlabError::Arrow(error)
-    }
-}
-
-impl SlabError {
-    fn into_error(self, path: &str) -> Error {
-        match self {
-            SlabError::Query(error) => error,
-            SlabError::Parquet(error) => parquet_error(path, &error),
-            SlabError::Arrow(error) => write_error(path, error),
-        }
-    }
-}
-
 /// Collects rows and writes them slab by slab on a thread for blocking calls, while the next slab is collected.
 async fn in_slabs<O: Send + 'static>(
     mut rows: SendableRecordBatchStream,
     out: O,
-    write: impl Fn(O, Vec<RecordBatch>) -> std::result::Result<O, SlabError> + Clone + Send + 'static,
-) -> std::result::Result<(O, u64), SlabError> {
+    write: impl Fn(O, Vec<RecordBatch>) -> Result<O> + Clone + Send + 'static,
+) -> Result<(O, u64)> {
     let mut count = 0;
-    let mut writing = tokio::task::spawn_blocking(move || Ok::<O, SlabError>(out));
-    let joined = |error: tokio::task::JoinError| {
-        SlabError::Query(Error::new(ErrorKind::Internal, format!("internal error: {error}")))
-    };
+    let mut writing = tokio::task::spawn_blocking(move || Ok::<O, Error>(out));
+    let joined = |error: tokio::task::JoinError| Error::new(ErrorKind::Internal, format!("internal error: {error}"));
     let mut is_done = false;
     while !is_done {
         let (mut slab, mut slab_rows) = (vec![], 0);
@@ -354,7 +305,7 @@ async fn in_slabs<O: Send + 'static>(
                 Some(Err(error)) => {
                     // The running write ends before the statement fails.
                     drop(writing.await);
-                    return Err(SlabError::Query(error.into()));
+                    return Err(error.into());
                 }
                 None => {
                     is_done = true;
@@ -377,16 +328,4 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + '
         Err(error) if error.is_cancelled() => Err(Error::cancelled()),
         Err(error) => Err(Error::new(ErrorKind::Internal, format!("internal error: {error}"))),
     }
-}
-
-fn parquet_error(path: &str, error: &ParquetError) -> Error {
-    let text = error.to_string();
-    let text = text.strip_prefix("External: ").unwrap_or(&text);
-    let kind = if matches!(error, ParquetError::NYI(_)) { ErrorKind::Unsupported } else { ErrorKind::Io };
-    Error::new(kind, format!("cannot write {path}: {text}"))
-}
-
-fn write_error(path: &str, error: ArrowError) -> Error {
-    let error = Error::from(error);
-    Error::new(error.kind(), format!("cannot write {path}: {error}"))
 }

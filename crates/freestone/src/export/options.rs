@@ -4,26 +4,46 @@ use super::codec::{Codec, Packing};
 use super::csv::{CsvForm, ForceQuote};
 use super::parquet::ParquetForm;
 use super::partitions::{Existing, FileNames, Folders};
+use super::series::Limits;
 use super::times::TimeFormats;
 use super::{Export, Form};
 use crate::error::{Error, Result};
 use crate::ingest::{FileFormat, NO_QUOTE};
+use crate::options::parse_size;
 use crate::provider::files::{Delimiter, boolean, byte, delimiter, line_end, names, number, unknown_format};
 use crate::sql::command::OptionList;
 use crate::times::TimeFormat;
 
 const OPTIONS: &str = "FORMAT, HEADER, DELIMITER, QUOTE, ESCAPE, NULL, FORCE_QUOTE, NEW_LINE, DATEFORMAT, TIMESTAMPFORMAT, \
                        COMMENT, ARRAY, COMPRESSION, COMPRESSION_LEVEL, ROW_GROUP_SIZE, PARTITION_BY, \
-                       WRITE_PARTITION_COLUMNS, FILENAME_PATTERN, FILE_EXTENSION, OVERWRITE, OVERWRITE_OR_IGNORE, APPEND";
+                       WRITE_PARTITION_COLUMNS, ORDER_BY, PER_THREAD_OUTPUT, FILE_SIZE_BYTES, ROW_GROUPS_PER_FILE, \
+                       FILENAME_PATTERN, FILE_EXTENSION, OVERWRITE, OVERWRITE_OR_IGNORE, APPEND, WRITE_EMPTY_FILE, \
+                       RETURN_FILES, KV_METADATA";
 
 /// Options of other names.
-const ALIASES: [(&str, &str); 6] = [
+const ALIASES: [(&str, &str); 7] = [
+    ("partitioned_by", "partition_by"),
     ("delim", "delimiter"),
     ("sep", "delimiter"),
     ("nullstr", "null"),
     ("codec", "compression"),
     ("date_format", "dateformat"),
     ("timestamp_format", "timestampformat"),
+];
+
+/// Options of all formats that say which files there are.
+const OF_FILES: [&str; 11] = [
+    "append",
+    "file_extension",
+    "file_size_bytes",
+    "filename_pattern",
+    "overwrite",
+    "overwrite_or_ignore",
+    "partition_by",
+    "per_thread_output",
+    "return_files",
+    "write_empty_file",
+    "write_partition_columns",
 ];
 
 /// Options that only say how a file is read.
@@ -76,17 +96,27 @@ impl<'a> Given<'a> {
     }
 
     fn is_true(&self, name: &str) -> Result<bool> {
-        self.value(name).map_or(Ok(false), |value| boolean(name, value))
+        self.is_true_or(name, false)
+    }
+
+    fn is_true_or(&self, name: &str, default: bool) -> Result<bool> {
+        self.value(name).map_or(Ok(default), |value| boolean(name, value))
     }
 }
 
 impl Export {
     /// A file at `path`, with the options of COPY and the format of its extension. Row groups have at most
-    /// `row_group_rows` rows.
+    /// `row_group_rows` rows. With `is_ordered`, the rows are in the order of the option ORDER_BY.
     ///
     /// # Errors
     /// An option is unknown or invalid, or the format is not known.
-    pub fn new(path: &str, options: &OptionList, threads: usize, row_group_rows: usize) -> Result<Export> {
+    pub fn new(
+        path: &str,
+        options: &OptionList,
+        threads: usize,
+        row_group_rows: usize,
+        is_ordered: bool,
+    ) -> Result<Export> {
         let given = Given::new(options)?;
         let extension = FileFormat::extension_of(path.as_ref());
         let named = given.value("format").map(str::to_ascii_lowercase);
@@ -95,13 +125,60 @@ impl Export {
                 .with_hint("say it: (FORMAT csv | json | parquet | arrow)"));
         };
         let format = FileFormat::of_path(format!("x.{kind}").as_ref()).ok_or_else(|| unknown_format(&kind))?;
-        let mut csv = CsvForm::of_extension(&kind);
+        let Contents { csv, rows, array, times } = Contents::new(&given, format, &kind, row_group_rows)?;
+        let codec = Codec::read(given.value("compression"), given.value("compression_level"))?;
+        let (form, packing) = match format {
+            FileFormat::Csv => (Form::Csv(csv), codec.packing(path)?),
+            FileFormat::Json => (Form::Json { array, times }, codec.packing(path)?),
+            FileFormat::Parquet => {
+                let compression = codec.parquet()?;
+                (
+                    Form::Parquet(ParquetForm { compression, row_group_rows: rows, threads, metadata: vec![] }),
+                    Packing::None,
+                )
+            }
+            FileFormat::Arrow => (Form::Arrow(codec.arrow()?), Packing::None),
+            FileFormat::Excel => {
+                let error = Error::unsupported("spreadsheets are read, not written");
+                return Err(error.with_hint("write CSV, which spreadsheets open: COPY … TO 'file.csv'"));
+            }
+        };
+        let folders = Files::new(&given, is_ordered, rows)?.folders(&given, path, &extension_of(&kind, packing))?;
+        Ok(Export {
+            path: path.to_owned(),
+            form,
+            packing,
+            threads: threads.max(1),
+            folders,
+            new_folders: Default::default(),
+            writes_empty: given.is_true_or("write_empty_file", true)?,
+            returns_files: given.is_true("return_files")?,
+            object: None,
+        })
+    }
+}
+
+/// What the options say about the contents of a file.
+struct Contents {
+    csv: CsvForm,
+    /// The rows of a row group.
+    rows: usize,
+    array: bool,
+    times: TimeFormats,
+}
+
+impl Contents {
+    fn new(given: &Given<'_>, format: FileFormat, kind: &str, row_group_rows: usize) -> Result<Contents> {
+        let mut csv = CsvForm::of_extension(kind);
         let (mut rows, mut array, mut escape, mut times) = (row_group_rows, false, None, TimeFormats::default());
         for (known, name, value) in &given.0 {
             match (format, known.as_str()) {
                 (_, "format" | "compression" | "compression_level") => {}
-                (_, "partition_by" | "write_partition_columns" | "filename_pattern" | "file_extension") => {}
-                (_, "overwrite" | "overwrite_or_ignore" | "append") => {}
+                (_, known) if OF_FILES.contains(&known) => {}
+                (FileFormat::Parquet, "row_groups_per_file") => {}
+                (FileFormat::Parquet, "write_timestamp_as_int96") | (_, "return_stats" | "encoding") => {
+                    check_absent(known, name, value)?;
+                }
                 (FileFormat::Csv, "escape") if value.is_empty() => {}
                 (FileFormat::Csv, "escape") => escape = Some(byte(name, value)?),
                 (FileFormat::Csv | FileFormat::Json, "dateformat") => {
@@ -124,35 +201,32 @@ impl Export {
                     | "row_group_size_bytes",
                 ) => {}
                 (FileFormat::Parquet, "row_group_size") => rows = number(name, value)?.max(1),
-                (_, "encoding") if ["utf-8", "utf8"].contains(&value.to_ascii_lowercase().as_str()) => {}
-                (_, "encoding") => {
-                    let error = Error::unsupported(format!("{name} '{value}': files are written in UTF-8"));
-                    return Err(error.with_hint("convert the file with iconv -f UTF-8"));
-                }
-                _ => return Err(unknown(known, name, &kind)),
+                _ => return Err(unknown(known, name, kind)),
             }
         }
         csv.escape = escape.unwrap_or(csv.quote);
         csv.check()?;
         csv.times = times.clone();
-        let codec = Codec::read(given.value("compression"), given.value("compression_level"))?;
-        let (form, packing) = match format {
-            FileFormat::Csv => (Form::Csv(csv), codec.packing(path)?),
-            FileFormat::Json => (Form::Json { array, times }, codec.packing(path)?),
-            FileFormat::Parquet => {
-                let compression = codec.parquet()?;
-                (Form::Parquet(ParquetForm { compression, row_group_rows: rows, threads }), Packing::None)
-            }
-            FileFormat::Arrow => (Form::Arrow(codec.arrow()?), Packing::None),
-            FileFormat::Excel => {
-                let error = Error::unsupported("spreadsheets are read, not written");
-                return Err(error.with_hint("write CSV, which spreadsheets open: COPY … TO 'file.csv'"));
-            }
-        };
-        let folders = folders(&given, path, &extension_of(&kind, packing))?;
-        let (path, threads) = (path.to_owned(), threads.max(1));
-        Ok(Export { path, form, packing, threads, folders, new_folders: Default::default(), object: None })
+        Ok(Contents { csv, rows, array, times })
     }
+}
+
+/// Refuses the values that other programs have for an option, and this one does not.
+fn check_absent(known: &str, name: &str, value: &str) -> Result<()> {
+    let (text, hint) = match known {
+        "encoding" if ["utf-8", "utf8"].contains(&value.to_ascii_lowercase().as_str()) => return Ok(()),
+        "encoding" => (format!("{name} '{value}': files are written in UTF-8"), "convert the file with iconv -f UTF-8"),
+        _ if !boolean(name, value)? => return Ok(()),
+        "return_stats" => (
+            format!("{name}: statistics are not returned"),
+            "use RETURN_FILES, and read parquet_metadata('file') of each file",
+        ),
+        _ => (
+            format!("{name}: times are written as integers of 64 bits"),
+            "leave the option out: readers of Parquet know these timestamps",
+        ),
+    };
+    Err(Error::unsupported(text).with_hint(hint))
 }
 
 fn unknown(known: &str, name: &str, kind: &str) -> Error {
@@ -173,14 +247,86 @@ fn extension_of(kind: &str, packing: Packing) -> String {
     }
 }
 
-/// PARTITION_BY and the options beside it; `None` for a single file.
-fn folders(given: &Given<'_>, path: &str, extension: &str) -> Result<Option<Folders>> {
+/// Which files a statement writes.
+struct Files {
+    /// The columns of PARTITION_BY.
+    columns: Vec<String>,
+    is_ordered: bool,
+    limits: Limits,
+    /// Whether they are in one folder without PARTITION_BY and ORDER_BY.
+    is_series: bool,
+    writes_empty: bool,
+}
+
+impl Files {
+    fn new(given: &Given<'_>, is_ordered: bool, row_group_rows: usize) -> Result<Files> {
+        let columns = given.value("partition_by").map(names);
+        if columns.as_ref().is_some_and(Vec::is_empty) {
+            return Err(Error::invalid("PARTITION_BY names no column"));
+        }
+        let groups =
+            given.value("row_groups_per_file").map(|value| number("row_groups_per_file", value)).transpose()?;
+        if groups == Some(0) {
+            return Err(Error::invalid("ROW_GROUPS_PER_FILE must be at least 1"));
+        }
+        let bytes = given.value("file_size_bytes").map(|size| parse_size(&size.replace('_', ""))).transpose()?;
+        let limits = Limits {
+            rows: groups.map(|groups| groups.saturating_mul(row_group_rows)),
+            bytes: bytes.map(|bytes| bytes as u64),
+        };
+        let per_thread = given.is_true("per_thread_output")?;
+        let writes_empty = given.is_true_or("write_empty_file", true)?;
+        let of_folders = [(columns.is_some(), "PARTITION_BY"), (is_ordered, "ORDER_BY")];
+        let of_folder = of_folders.iter().find(|(is_given, _)| *is_given).map(|(_, name)| *name);
+        let pair = match of_folder {
+            Some(other) if per_thread => Some(("PER_THREAD_OUTPUT", other)),
+            Some(other) if !writes_empty => Some(("WRITE_EMPTY_FILE false", other)),
+            None if per_thread && !writes_empty => Some(("WRITE_EMPTY_FILE false", "PER_THREAD_OUTPUT")),
+            _ => None,
+        };
+        if let Some((one, other)) = pair {
+            return Err(Error::invalid(format!("{one} and {other} exclude each other: leave one of them out")));
+        }
+        let is_series = per_thread || limits.rows.is_some() || limits.bytes.is_some();
+        Ok(Files { columns: columns.unwrap_or_default(), is_ordered, limits, is_series, writes_empty })
+    }
+
+    /// The files of a folder and of those in it; `None` for a single file.
+    fn folders(self, given: &Given<'_>, path: &str, extension: &str) -> Result<Option<Folders>> {
+        let existing = existing(given)?;
+        let writes_columns = given.is_true("write_partition_columns")?;
+        let is_one = self.columns.is_empty() && !self.is_ordered && !self.is_series;
+        let of_folders = ["filename_pattern", "file_extension"].into_iter().find(|name| given.value(name).is_some());
+        let misplaced = of_folders.filter(|_| is_one);
+        let misplaced = misplaced.or((writes_columns && self.columns.is_empty()).then_some("write_partition_columns"));
+        if let Some(name) = misplaced {
+            return Err(Error::invalid(format!("{} is an option beside PARTITION_BY", name.to_ascii_uppercase()))
+                .with_hint("without it, COPY writes the one file that it names"));
+        }
+        if is_one {
+            if existing == Existing::Kept && std::path::Path::new(path).exists() {
+                let text = format!("{path} exists: APPEND adds files to a folder, and no rows to a file");
+                return Err(Error::invalid(text).with_hint("write another file, or a folder with PARTITION_BY"));
+            }
+            return Ok(None);
+        }
+        let extension = given.value("file_extension").unwrap_or(extension).trim_start_matches('.');
+        let names = FileNames::new(given.value("filename_pattern"), extension, existing)?;
+        let has_places = self.is_ordered && !self.columns.is_empty();
+        let writes_empty = self.writes_empty && self.columns.is_empty() && !self.is_ordered;
+        let Files { columns, limits, .. } = self;
+        Ok(Some(Folders { columns, has_places, limits, writes_empty, writes_columns, existing, names }))
+    }
+}
+
+/// What happens to the files that are there.
+fn existing(given: &Given<'_>) -> Result<Existing> {
     let modes = ["overwrite", "overwrite_or_ignore", "append"];
     let chosen: Vec<&str> = modes
         .into_iter()
         .filter_map(|mode| given.is_true(mode).map(|is| is.then_some(mode)).transpose())
         .collect::<Result<_>>()?;
-    let existing = match chosen.as_slice() {
+    Ok(match chosen.as_slice() {
         [] => Existing::Refused,
         ["overwrite"] => Existing::Replaced,
         ["append"] => Existing::Kept,
@@ -190,28 +336,7 @@ fn folders(given: &Given<'_>, path: &str, extension: &str) -> Result<Option<Fold
                 "OVERWRITE, OVERWRITE_OR_IGNORE and APPEND exclude each other: give one of them",
             ));
         }
-    };
-    let writes_columns = given.is_true("write_partition_columns")?;
-    let Some(columns) = given.value("partition_by") else {
-        let of_folders = ["filename_pattern", "file_extension"].into_iter().find(|name| given.value(name).is_some());
-        let of_folders = of_folders.or(writes_columns.then_some("write_partition_columns"));
-        if let Some(name) = of_folders {
-            return Err(Error::invalid(format!("{} is an option beside PARTITION_BY", name.to_ascii_uppercase()))
-                .with_hint("without it, COPY writes the one file that it names"));
-        }
-        if existing == Existing::Kept && std::path::Path::new(path).exists() {
-            return Err(Error::invalid(format!("{path} exists: APPEND adds files to a folder, and no rows to a file"))
-                .with_hint("write another file, or a folder with PARTITION_BY"));
-        }
-        return Ok(None);
-    };
-    let columns = names(columns);
-    if columns.is_empty() {
-        return Err(Error::invalid("PARTITION_BY names no column"));
-    }
-    let extension = given.value("file_extension").unwrap_or(extension).trim_start_matches('.');
-    let names = FileNames::new(given.value("filename_pattern"), extension, existing)?;
-    Ok(Some(Folders { columns, writes_columns, existing, names }))
+    })
 }
 
 /// The texts of the columns that are quoted always.

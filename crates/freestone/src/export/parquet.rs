@@ -63,6 +63,8 @@ pub(super) struct ParquetForm {
     pub compression: Compression,
     pub row_group_rows: usize,
     pub threads: usize,
+    /// Texts under keys in the file.
+    pub metadata: Vec<(String, String)>,
 }
 
 /// A file that is being written.
@@ -83,7 +85,10 @@ impl ParquetOut {
     pub fn new(target: Target, schema: &SchemaRef, form: ParquetForm) -> Result<Self> {
         let written = stored_schema(schema);
         let seconds: Vec<String> = schema.fields().iter().enumerate().filter_map(seconds_at).collect();
-        let metadata = (!seconds.is_empty()).then(|| vec![KeyValue::new(SECONDS_KEY.to_owned(), seconds.join(","))]);
+        let seconds = (!seconds.is_empty()).then(|| KeyValue::new(SECONDS_KEY.to_owned(), seconds.join(",")));
+        let given = form.metadata.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
+        let metadata: Vec<KeyValue> = given.chain(seconds).collect();
+        let metadata = (!metadata.is_empty()).then_some(metadata);
         let properties = WriterProperties::builder()
             .set_compression(form.compression)
             .set_created_by(concat!("freestone ", env!("CARGO_PKG_VERSION")).to_owned())
@@ -98,22 +103,28 @@ impl ParquetOut {
     }
 
     /// Writes rows, and ends row groups when they are full.
-    pub fn write(&mut self, batches: &[RecordBatch]) -> Result<()> {
-        for batch in batches {
-            let mut from = 0;
-            while from < batch.num_rows() {
-                let taken = (batch.num_rows() - from).min(self.form.row_group_rows.max(1) - self.rows);
-                self.encode(&batch.slice(from, taken))?;
-                from += taken;
-                self.rows += taken;
-                let bytes: usize =
-                    self.columns.iter().flatten().map(ArrowColumnWriter::get_estimated_total_bytes).sum();
-                if self.rows >= self.form.row_group_rows.max(1) || bytes >= GROUP_BYTES {
-                    self.end_group()?;
-                }
+    pub fn write(&mut self, batch: &RecordBatch) -> Result<()> {
+        let mut from = 0;
+        while from < batch.num_rows() {
+            let taken = (batch.num_rows() - from).min(self.form.row_group_rows.max(1) - self.rows);
+            self.encode(&batch.slice(from, taken))?;
+            from += taken;
+            self.rows += taken;
+            if self.rows >= self.form.row_group_rows.max(1) || self.group_bytes() >= GROUP_BYTES {
+                self.end_group()?;
             }
         }
         Ok(())
+    }
+
+    /// The bytes of the row group that is not complete yet.
+    fn group_bytes(&self) -> usize {
+        self.columns.iter().flatten().map(ArrowColumnWriter::get_estimated_total_bytes).sum()
+    }
+
+    /// The bytes of the file so far.
+    pub fn bytes(&self) -> u64 {
+        (self.writer.bytes_written() + self.group_bytes()) as u64
     }
 
     fn encode(&mut self, batch: &RecordBatch) -> Result<()> {

@@ -1,9 +1,11 @@
-//! `COPY … TO 'folder' (PARTITION_BY (a, b))`: one file per combination of values, in folders with names `a=1/b=x`.
+//! `COPY … TO 'folder' (PARTITION_BY (a, b))`: one file per combination of values, in folders with names `a=1/b=x`; and
+//! files in a folder without PARTITION_BY.
 //!
 //! The rows come sorted by these columns, so one file is written at a time. All files appear when all are complete. A
 //! statement that fails leaves neither files nor new folders.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -21,17 +23,25 @@ use tokio::sync::mpsc::{Sender, channel};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
+use super::series::{Limits, NewFile, Series};
 use super::target::{Complete, check_folder, io_error};
-use super::{Export, blocking};
+use super::{Export, Written, blocking};
 use crate::display::ValueTexts;
 use crate::error::{Error, ErrorKind, Result};
 use crate::ingest::{FileFormat, NULL_PARTITION};
+use crate::sql::names;
 
 /// How files are divided among folders.
 #[derive(Debug, Clone)]
 pub(super) struct Folders {
-    /// The columns whose values name the folders; `*` for all columns.
+    /// The columns whose values name the folders; `*` for all columns. Without them, all files are in one folder.
     pub columns: Vec<String>,
+    /// Whether the last column of the rows is the place of each in the order of ORDER_BY.
+    pub has_places: bool,
+    /// When a file ends, and the next one of its folder begins.
+    pub limits: Limits,
+    /// Whether a file is written if there are no rows.
+    pub writes_empty: bool,
     /// Whether these columns are in the files, too.
     pub writes_columns: bool,
     pub existing: Existing,
@@ -82,7 +92,7 @@ impl FileNames {
     }
 
     /// The name of a file, whose number in its folder is this one.
-    fn name(&self, number: usize) -> String {
+    pub fn name(&self, number: usize) -> String {
         let mut name = self.pattern.replace("{i}", &number.to_string());
         for label in UNIQUE {
             if name.contains(label) {
@@ -123,6 +133,18 @@ impl Columns {
         Ok(Columns { schema: Arc::new(schema.project(&files)?), folders, files })
     }
 
+    /// The ranges of rows that belong to one folder each.
+    fn ranges(&self, batch: &RecordBatch) -> Result<Vec<Range<usize>>> {
+        if batch.num_rows() == 0 {
+            return Ok(vec![]);
+        }
+        if self.folders.is_empty() {
+            return Ok(std::iter::once(0..batch.num_rows()).collect());
+        }
+        let keys: Vec<_> = self.folders.iter().map(|at| batch.column(*at).clone()).collect();
+        Ok(partition(&keys)?.ranges())
+    }
+
     /// The folder of a row, relative to that of the statement.
     fn folder(&self, batch: &RecordBatch, row: usize) -> Result<String> {
         let part = |at: &usize| -> Result<String> {
@@ -143,30 +165,40 @@ impl Columns {
     }
 }
 
-/// The plan with its rows sorted by the columns of PARTITION_BY.
+/// The plan with its rows sorted by the columns of PARTITION_BY. With `has_places`, its last column has the place of each
+/// row among those of a folder, and is left out.
 ///
 /// # Errors
 /// There is no such column, or one is named twice.
-pub(crate) fn sorted(plan: LogicalPlan, names: &[String]) -> Result<LogicalPlan> {
-    if names.is_empty() {
+pub(crate) fn sorted(plan: LogicalPlan, columns: &[String], has_places: bool) -> Result<LogicalPlan> {
+    if columns.is_empty() {
         return Ok(plan);
     }
-    let schema = plan.schema();
-    let shown = crate::sql::names::shown(Arc::new(schema.as_arrow().clone()));
-    let keys: Vec<_> = positions(&shown, names)?
+    let schema = plan.schema().clone();
+    let count = schema.fields().len() - usize::from(has_places);
+    let mut shown = names::distinct(names::shown(Arc::new(schema.as_arrow().clone())));
+    if has_places {
+        shown = Arc::new(shown.project(&(0..count).collect::<Vec<_>>())?);
+    }
+    let column = |at: usize| Expr::from(Column::from(schema.qualified_field(at)));
+    let keys = positions(&shown, columns)?
         .into_iter()
-        .map(|at| Expr::from(Column::from(schema.qualified_field(at))).sort(true, false))
-        .collect();
-    Ok(LogicalPlanBuilder::from(plan).sort(keys)?.build()?)
+        .chain(count..schema.fields().len())
+        .map(|at| column(at).sort(true, false));
+    let sorted = LogicalPlanBuilder::from(plan).sort(keys.collect::<Vec<_>>())?;
+    match has_places {
+        true => Ok(sorted.project((0..count).map(column))?.build()?),
+        false => Ok(sorted.build()?),
+    }
 }
 
 /// The positions of the columns of PARTITION_BY.
-fn positions(schema: &Schema, names: &[String]) -> Result<Vec<usize>> {
-    if names == ["*"] {
+fn positions(schema: &Schema, wanted: &[String]) -> Result<Vec<usize>> {
+    if wanted == ["*"] {
         return Ok((0..schema.fields().len()).collect());
     }
     let mut positions = vec![];
-    for name in names {
+    for name in wanted {
         let fields = || schema.fields().iter().map(|field| field.name().as_str());
         let found = fields().position(|field| field == name);
         let found = found.or_else(|| fields().position(|field| field.eq_ignore_ascii_case(name)));
@@ -197,59 +229,73 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// A file that is being written.
+/// A folder whose files are being written.
 struct Open {
     folder: String,
     rows: Sender<Result<RecordBatch, DataFusionError>>,
-    writing: JoinHandle<Result<(Complete, u64)>>,
+    writing: JoinHandle<Result<(Vec<NewFile>, u64)>>,
 }
 
 impl Open {
-    /// Starts a file of this name in a folder.
-    fn start(export: &Export, folder: String, name: &str, schema: &SchemaRef) -> Open {
-        let file = Path::new(&export.path).join(&folder).join(name);
-        let export = Export { path: file.display().to_string(), folders: None, ..export.clone() };
+    /// Starts the files of a folder, of which the first has this number.
+    fn start(export: &Export, folders: &Folders, folder: String, number: usize, schema: &SchemaRef) -> Open {
+        let path = Path::new(&export.path).join(&folder).display().to_string();
+        let export = Export { path, folders: None, ..export.clone() };
+        let series = Series { export, names: folders.names.clone(), number, limits: folders.limits };
         let (rows, received) = channel(2);
         let batches = stream::unfold(received, |mut received| async move { Some((received.recv().await?, received)) });
         let stream: SendableRecordBatchStream = Box::pin(RecordBatchStreamAdapter::new(schema.clone(), batches));
-        let writing = tokio::spawn(async move { export.write_file(stream).await });
+        let writing = tokio::spawn(series.write(stream));
         Open { folder, rows, writing }
-    }
-
-    async fn finish(self) -> Result<(Complete, u64)> {
-        drop(self.rows);
-        match self.writing.await {
-            Ok(written) => written,
-            Err(error) => Err(Error::new(ErrorKind::Internal, format!("internal error: {error}"))),
-        }
     }
 }
 
-/// Writes rows that are sorted by the columns of PARTITION_BY, and returns their number.
-pub(super) async fn write(export: Export, folders: Folders, mut rows: SendableRecordBatchStream) -> Result<u64> {
+/// What is complete.
+#[derive(Default)]
+struct Done {
+    files: Vec<NewFile>,
+    rows: u64,
+    /// The number of files of each folder. Values with one text, such as two kinds of NaN, need not be neighbors.
+    numbers: HashMap<String, usize>,
+}
+
+impl Done {
+    async fn add(&mut self, open: Open) -> Result<()> {
+        drop(open.rows);
+        let (files, rows) = match open.writing.await {
+            Ok(written) => written?,
+            Err(error) => return Err(Error::new(ErrorKind::Internal, format!("internal error: {error}"))),
+        };
+        *self.numbers.entry(open.folder).or_default() += files.len();
+        self.files.extend(files);
+        self.rows += rows;
+        Ok(())
+    }
+
+    fn number(&self, folder: &str) -> usize {
+        self.numbers.get(folder).copied().unwrap_or_default()
+    }
+}
+
+/// Writes rows that are sorted by the columns of PARTITION_BY.
+pub(super) async fn write(export: Export, folders: Folders, mut rows: SendableRecordBatchStream) -> Result<Written> {
     let root = Path::new(&export.path).to_path_buf();
     check_root(&root, folders.existing)?;
     let columns = Columns::new(&rows.schema(), &folders)?;
-    let (mut open, mut complete, mut count) = (None::<Open>, vec![], 0);
-    // Values with one text, such as two kinds of NaN, need not be neighbors.
-    let mut numbers: HashMap<String, usize> = HashMap::new();
+    let (mut open, mut done) = (None::<Open>, Done::default());
     while let Some(batch) = rows.next().await {
         let batch = batch?;
-        let keys: Vec<_> = columns.folders.iter().map(|at| batch.column(*at).clone()).collect();
-        for range in partition(&keys)?.ranges() {
+        for range in columns.ranges(&batch)? {
             let folder = columns.folder(&batch, range.start)?;
             if let Some(before) = open.take_if(|open| open.folder != folder) {
-                let (file, rows) = before.finish().await?;
-                complete.push(file);
-                count += rows;
+                done.add(before).await?;
             }
             let open = match &mut open {
                 Some(open) => open,
                 None => {
-                    let files = numbers.entry(folder.clone()).or_default();
-                    *files += 1;
                     create_folder(&export, &root.join(&folder))?;
-                    open.insert(Open::start(&export, folder, &folders.names.name(*files - 1), &columns.schema))
+                    let number = done.number(&folder);
+                    open.insert(Open::start(&export, &folders, folder, number, &columns.schema))
                 }
             };
             let part = batch.slice(range.start, range.len()).project(&columns.files)?;
@@ -259,19 +305,23 @@ pub(super) async fn write(export: Export, folders: Folders, mut rows: SendableRe
         }
         // A writer that ended early has failed, and its error is that of the statement.
         if let Some(failed) = open.take_if(|open| open.rows.is_closed()) {
-            failed.finish().await?;
+            done.add(failed).await?;
             return Err(Error::new(ErrorKind::Internal, "internal error: a file ended before its rows"));
         }
     }
+    if open.is_none() && done.files.is_empty() && folders.writes_empty {
+        create_folder(&export, &root)?;
+        open = Some(Open::start(&export, &folders, String::new(), 0, &columns.schema));
+    }
     if let Some(last) = open {
-        let (file, rows) = last.finish().await?;
-        complete.push(file);
-        count += rows;
+        done.add(last).await?;
     }
     // The folder is there, whether there are rows or not.
-    if complete.is_empty() && !root.is_dir() {
+    if done.files.is_empty() && !root.is_dir() {
         fs::create_dir(&root).map_err(|error| io_error(&root, &error))?;
     }
+    let names = done.files.iter().map(|file| file.name.clone()).collect();
+    let complete = done.files.into_iter().map(|file| file.file).collect();
     blocking(move || {
         let replaced = if folders.existing == Existing::Replaced { data_files(&root)? } else { vec![] };
         Complete::publish_all(complete, &replaced)?;
@@ -279,19 +329,19 @@ pub(super) async fn write(export: Export, folders: Folders, mut rows: SendableRe
         Ok(())
     })
     .await?;
-    Ok(count)
+    Ok(Written { rows: done.rows, files: names })
 }
 
 /// The folder is new or empty, unless it may have files.
 fn check_root(root: &Path, existing: Existing) -> Result<()> {
     let name = root.display();
     if root.exists() && !root.is_dir() {
-        return Err(Error::invalid(format!("{name} is a file, and PARTITION_BY writes into a folder")));
+        return Err(Error::invalid(format!("{name} is a file, and the options of COPY need a folder")));
     }
     let has_files = || root.read_dir().is_ok_and(|mut entries| entries.next().is_some());
     if existing == Existing::Refused && has_files() {
         return Err(Error::invalid(format!("{name} is not an empty folder")).with_hint(
-            "PARTITION_BY writes into a new or empty folder; OVERWRITE replaces the data files in it, APPEND adds to them",
+            "several files are written into a new or empty folder; OVERWRITE replaces the data files in it, APPEND adds to them",
         ));
     }
     let parent = root.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -19,6 +19,8 @@ pub(super) struct Target {
     /// The temporary file; `None` for pipes and devices.
     temporary: Option<Temporary>,
     out: Out,
+    /// The bytes that were written.
+    bytes: u64,
 }
 
 #[derive(Debug)]
@@ -82,7 +84,7 @@ impl Target {
     /// Starts a file elsewhere.
     pub fn upload(object: &Object) -> Target {
         let out = Out::Upload(Box::new(object.upload()));
-        Target { path: PathBuf::from(object.name()), temporary: None, out }
+        Target { path: PathBuf::from(object.name()), temporary: None, out, bytes: 0 }
     }
 
     /// Starts a file in a folder that exists. The name is taken literally.
@@ -99,7 +101,7 @@ impl Target {
         let failed = |error: io::Error| io_error(&path, &error);
         if !is_file(name) {
             let file = File::options().append(true).open(&path).map_err(failed)?;
-            return Ok(Target { path, temporary: None, out: Out::File(file) });
+            return Ok(Target { path, temporary: None, out: Out::File(file), bytes: 0 });
         }
         // A symbolic link remains, and its target is replaced.
         let place = fs::canonicalize(&path).unwrap_or_else(|_| path.clone());
@@ -114,7 +116,7 @@ impl Target {
             }
             fs::set_permissions(&temporary.path, old.permissions()).map_err(failed)?;
         }
-        Ok(Target { path: place, temporary: Some(temporary), out: Out::File(file) })
+        Ok(Target { path: place, temporary: Some(temporary), out: Out::File(file), bytes: 0 })
     }
 
     /// Syncs the file, of which everything is written.
@@ -142,6 +144,11 @@ impl Target {
     /// The file that is written.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The bytes that were written.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// The error of writing to the file.
@@ -209,10 +216,12 @@ impl Complete {
 
 impl Write for Target {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.out {
+        let written = match &mut self.out {
             Out::File(file) => file.write(bytes),
             Out::Upload(upload) => upload.write(bytes),
-        }
+        }?;
+        self.bytes += written as u64;
+        Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -17,7 +17,7 @@ use crate::exec::described::DescribedWrite;
 use crate::internal_names::{is_temporary, own_name, shown};
 use crate::planning::analyzed_schema;
 use crate::sequences::{self, SequenceRelation};
-use crate::session::{Session, guarded};
+use crate::session::{Session, copying, guarded};
 use crate::sql::command::Command;
 use crate::sql::statement::Statement;
 use crate::sql::text_types::labels_of;
@@ -163,6 +163,9 @@ impl Session {
                 Ok(Description { parameters: vec![], ..description })
             }
             Command::Show { .. } | Command::ShowCreate { .. } => self.describe_rows(statement).await,
+            Command::CopyTo(copy) if copying::returns_files(&copy.options) => {
+                Ok(Description { schema: Some(copying::files_schema()), ..nothing })
+            }
             Command::Check(_) => Ok(Description { schema: Some(crate::exec::check::rows(&[])?.schema()), ..nothing }),
             _ => Ok(nothing),
         }

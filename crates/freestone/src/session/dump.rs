@@ -13,7 +13,8 @@ use crate::context::Outcome;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exec::dump::{self, Dump, DumpedTable};
 use crate::export::{self, Export};
-use crate::sql::command::{Command, CopyTo, OptionList};
+use crate::session::copying::CopyRequest;
+use crate::sql::command::{Command, OptionList};
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::{Statement, literal, quote};
 
@@ -37,8 +38,13 @@ const OF_READING: [&str; 11] = [
 ];
 
 /// The options of COPY … TO that a file per table cannot have.
-const REFUSED: [&str; 7] = [
+const REFUSED: [&str; 12] = [
     "partition_by",
+    "per_thread_output",
+    "file_size_bytes",
+    "row_groups_per_file",
+    "return_files",
+    "write_empty_file",
     "write_partition_columns",
     "filename_pattern",
     "file_extension",
@@ -60,7 +66,7 @@ impl Session {
         for table in &dump.tables {
             let columns: Vec<String> = table.columns.iter().map(|(name, _)| quote(name)).collect();
             let query = format!("SELECT {} FROM {}", columns.join(", "), quote(&table.name));
-            let request = CopyTo { path: files.path(table), options: files.options(table) };
+            let request = CopyRequest::file(files.path(table), files.options(table));
             self.copy_in(scope.clone(), request, Parameters::of_text(&query))
                 .await
                 .map_err(|error| error.at(&format!("table {}", table.sql_name)))?;
@@ -168,7 +174,7 @@ impl<'a> Files<'a> {
     /// Refuses options that no file can have, before anything is written.
     fn check(&self) -> Result<()> {
         let options = self.options_of(&self.format);
-        Export::new(&format!("{}/x.{}", self.folder, self.format), &options, 1, 1).map(drop)
+        Export::new(&format!("{}/x.{}", self.folder, self.format), &options, 1, 1, false).map(drop)
     }
 
     /// The format of a table's file. Parquet does not have all types, and Arrow does.

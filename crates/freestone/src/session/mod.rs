@@ -1,6 +1,7 @@
 //! A session: settings, prepared statements, and the execution of one statement after the other.
 
 mod advise;
+mod copying;
 mod current_setting;
 pub(crate) mod describe;
 mod dump;
@@ -54,7 +55,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exec::stored::{Answer, StoredQuery};
 use crate::exec::write::{PlansRun, WriteContext};
 use crate::exec::{self, backup, check, copy, ddl};
-use crate::export::{self, Export};
 use crate::inputs::{ArrowTable, Inputs};
 use crate::internal_names::PG_TEMP;
 use crate::internal_names::{is_temporary, own_name};
@@ -67,7 +67,7 @@ use crate::provider::metadata::{self, Lists};
 use crate::provider::scan_work;
 use crate::sequences::{MayWrite, SessionSequences};
 use crate::shared::SharedPlanner;
-use crate::sql::command::{AdviseRequest, Command, CopyFrom, CopyTo};
+use crate::sql::command::{AdviseRequest, Command, CopyFrom};
 use crate::sql::depth::OnStack;
 use crate::sql::parameters::Parameters;
 use crate::sql::statement::Statement;
@@ -661,45 +661,6 @@ impl Session {
     async fn keep_versions(&self, setting: &str) -> Result<()> {
         let Some(retention) = settings::new_retention(self.planner().settings(), setting) else { return Ok(()) };
         self.blocking(move |database| Ok(database.store().set_retention(retention)?)).await
-    }
-
-    /// Writes the rows of a query to a file. It runs again if it reads a text file in which a value does not have the type
-    /// that was inferred from a sample.
-    async fn copy_to(&self, request: CopyTo, parameters: Parameters) -> Result<Outcome> {
-        self.access.check_files()?;
-        let inference = Inference::default();
-        let error = match self.copy_once(request.clone(), parameters.clone(), inference.clone()).await {
-            Err(error) => error,
-            written => return written,
-        };
-        let repeats = error.kind() != ErrorKind::Cancelled && export::is_file(&request.path);
-        match inference.widened().filter(|_| repeats) {
-            // The error of the first run says what to declare.
-            Some(widened) => self.copy_once(request, parameters, widened).await.map_err(|_| error),
-            None => Err(error),
-        }
-    }
-
-    async fn copy_once(&self, request: CopyTo, parameters: Parameters, inference: Inference) -> Result<Outcome> {
-        let scope = self.scope()?.with_tables(&parameters.tables).with_inference(inference);
-        self.copy_in(scope, request, parameters).await
-    }
-
-    /// Writes the rows that a query has in a scope.
-    async fn copy_in(&self, scope: Scope, request: CopyTo, parameters: Parameters) -> Result<Outcome> {
-        let options = self.planner().settings().config_options().execution.clone();
-        let (threads, group_rows) = (options.target_partitions, options.parquet.max_row_group_size);
-        let export = Export::new(&request.path, &request.options, threads, group_rows)?;
-        let export = export.in_stores(self.planner().stores())?;
-        let partition_by = export.partition_by().to_vec();
-        let run = self.plan_apart(move |planner, cancellation| async move {
-            let (state, plan) = planner.plan_query(&scope, &parameters).await?;
-            OneRun::plan(&state, &export::sorted(plan, &partition_by)?, &cancellation).await
-        });
-        let rows = names::shown_rows(run.await?.stream()?);
-        let rows = times::in_zone_of_session(rows, self.planner().settings().config_options());
-        names::check_distinct(rows.schema().fields().iter().map(|field| field.name().as_str()))?;
-        Ok(Outcome::Affected { verb: "COPY", rows: export.write(rows).await? })
     }
 
     /// INSERT, UPDATE, DELETE or MERGE.

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use freestone_sql::tree::{
-    Advise, Attach, CopyFrom as WrittenCopyFrom, Execute, Explain, ObjectName, Prepare, Set, Show, Statement,
-    StatementKind, WhatIf, With,
+    Advise, Attach, CopyFrom as WrittenCopyFrom, CopyTarget, CopyTo as WrittenCopyTo, Execute, Explain, Expr, ExprKind,
+    Literal, ObjectName, OptionItem, Parameter, Prepare, Set, Show, Statement, StatementKind, Walk, WhatIf, With,
 };
 
 use crate::error::{Error, Result};
@@ -166,9 +166,24 @@ pub(crate) struct CopyFrom {
 /// `COPY … TO 'path' (options)`
 #[derive(Debug, Clone)]
 pub(crate) struct CopyTo {
-    pub path: String,
+    pub path: CopyPath,
     pub options: OptionList,
+    /// The value of KV_METADATA as SQL, which is computed.
+    pub metadata: Option<String>,
+    /// Whether ORDER_BY says how the rows of a file are ordered.
+    pub is_ordered: bool,
 }
+
+/// The name of the file of COPY … TO.
+#[derive(Debug, Clone)]
+pub(crate) enum CopyPath {
+    Written(String),
+    /// The SQL of a value.
+    Computed(String),
+}
+
+/// The option of COPY … TO with texts that a Parquet file has under keys.
+const KV_METADATA: &str = "kv_metadata";
 
 /// The formats of EXPLAIN.
 const FORMATS: [&str; 5] = ["tree", "text", "json", "traditional", "graphviz"];
@@ -187,10 +202,7 @@ impl Command {
             Write(_) => Command::Write,
             LockRows(_) => Command::LockRows,
             CopyFrom(copy) => Command::CopyFrom(copy_from(copy, text)?),
-            CopyTo(copy) => {
-                let path = copy.path.clone().ok_or_else(|| client_only("COPY … TO STDOUT"))?;
-                Command::CopyTo(self::CopyTo { path, options: list_of(&copy.options, text) })
-            }
+            CopyTo(copy) => Command::CopyTo(copy_to(copy, text)?),
             CreateTable(_)
             | AlterTable(_)
             | CreateView(_)
@@ -292,7 +304,65 @@ fn optional(name: Option<&ObjectName>) -> Result<Option<String>> {
     name.map(names::kept_name).transpose()
 }
 
+fn copy_to(copy: &WrittenCopyTo, text: &str) -> Result<CopyTo> {
+    check_options(&copy.options)?;
+    let path = match &copy.target {
+        CopyTarget::Client => return Err(client_only("COPY … TO STDOUT")),
+        CopyTarget::File(path) => CopyPath::Written(path.clone()),
+        CopyTarget::Computed(path) => CopyPath::Computed(computed("the name of the file", path)?),
+    };
+    if copy.order.iter().any(|key| matches!(key.value.kind, ExprKind::Literal(_) | ExprKind::Parameter(_))) {
+        return Err(Error::invalid("ORDER_BY takes columns and expressions of them, and no positions"));
+    }
+    let is_metadata = |option: &&OptionItem| option.name.text.eq_ignore_ascii_case(KV_METADATA);
+    let given: Vec<&OptionItem> = copy.options.iter().filter(is_metadata).collect();
+    let metadata = match given.as_slice() {
+        [] => None,
+        [OptionItem { value: Some(value), .. }] => Some(computed("KV_METADATA", value)?),
+        [_] => return Err(Error::invalid("KV_METADATA needs keys and values, as in KV_METADATA {key: 'value'}")),
+        _ => return Err(Error::invalid("the option KV_METADATA is given twice")),
+    };
+    let others: Vec<OptionItem> = copy.options.iter().filter(|option| !is_metadata(option)).cloned().collect();
+    Ok(CopyTo { path, options: list_of(&others, text), metadata, is_ordered: !copy.order.is_empty() })
+}
+
+/// Refuses options whose value is NULL.
+fn check_options(options: &[OptionItem]) -> Result<()> {
+    let is_null = |option: &&OptionItem| {
+        option.value.as_ref().is_some_and(|value| matches!(value.kind, ExprKind::Literal(Literal::Null)))
+    };
+    match options.iter().find(is_null) {
+        Some(option) => Err(Error::invalid(format!("the option {} of COPY cannot be NULL", option.name.text))
+            .with_hint("leave it out, or write a text in quotes")),
+        None => Ok(()),
+    }
+}
+
+/// The SQL of a value that a statement computes when it runs.
+fn computed(what: &str, value: &Expr) -> Result<String> {
+    let mut others = OtherParameters(false);
+    others.expr(value);
+    match others.0 {
+        true => {
+            let error = Error::unsupported(format!("{what} takes parameters with numbers only"));
+            Err(error.with_hint("number the parameters of the statement, as in $1, or call getvariable('name')"))
+        }
+        false => Ok(value.to_string()),
+    }
+}
+
+/// Whether parameters are counted or have names, which is not possible in a part of a statement.
+struct OtherParameters(bool);
+
+impl Walk for OtherParameters {
+    fn expr(&mut self, expr: &Expr) {
+        self.0 |= matches!(expr.kind, ExprKind::Parameter(Parameter::Next | Parameter::Name(_)));
+        expr.walk(self);
+    }
+}
+
 fn copy_from(copy: &WrittenCopyFrom, text: &str) -> Result<CopyFrom> {
+    check_options(&copy.options)?;
     Ok(CopyFrom {
         table: names::kept_name(&copy.table)?,
         columns: copy.columns.iter().map(|column| column.text.clone()).collect(),

@@ -1,6 +1,7 @@
 //! From text to statements, and what the engine makes of their trees.
 
 pub(crate) mod command;
+mod copied_rows;
 mod definition_names;
 pub(crate) mod depth;
 pub(crate) mod function_macros;

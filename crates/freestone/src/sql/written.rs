@@ -5,15 +5,16 @@ use std::sync::OnceLock;
 use freestone_binder::Named;
 use freestone_sql::Span;
 use freestone_sql::tree::{
-    self, ColumnDefinition, CopySource, CopyTo, CreateMaterializedView, CreateTable, Explain, Expr, ExprKind, Limit,
-    Listing, Literal, LockRows, Name, ObjectName, QueryBody, Show, StatementKind, Table, TableElement, TableKind, With,
-    WithBody, WithPart, Write,
+    self, ColumnDefinition, CreateMaterializedView, CreateTable, Explain, Expr, ExprKind, Limit, Listing, Literal,
+    LockRows, Name, ObjectName, QueryBody, Show, StatementKind, Table, TableElement, TableKind, With, WithBody,
+    WithPart, Write,
 };
 use freestone_sql::{ParameterNumbers, SyntaxError};
 use freestone_store::design::option_name;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::sql::command::Command;
+use crate::sql::copied_rows;
 use crate::sql::names;
 use crate::sql::statement::literal;
 use crate::sql::trees::part_of_table;
@@ -356,10 +357,11 @@ fn read_of(statement: tree::Statement) -> Read {
         | StatementKind::Drop(_)
         | StatementKind::Comment(_)
         | StatementKind::Truncate(_)) => return Read::Define(Box::new(definition), None),
-        StatementKind::CopyTo(CopyTo { source: CopySource::Query(query), .. }) => query,
-        StatementKind::CopyTo(CopyTo { source: CopySource::Table(table, columns), .. }) => {
-            let columns = columns.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            return query_of_text(format!("SELECT {} FROM {table}", if columns.is_empty() { "*" } else { &columns }));
+        StatementKind::CopyTo(copy) => {
+            return match copied_rows::query_of(copy) {
+                Some((query, text)) => Read::Query { query, text, is_whole: false },
+                None => Read::Other(NO_QUERY),
+            };
         }
         StatementKind::SetVariable { value, .. } => return query_of_text(format!("SELECT {value}")),
         StatementKind::WhatIf(what_if) => what_if.query,

@@ -5,7 +5,7 @@ use std::fs;
 use crate::files::Place;
 
 /// The files below a folder.
-fn files(place: &Place, folder: &str) -> Vec<String> {
+pub(crate) fn files(place: &Place, folder: &str) -> Vec<String> {
     fn below(folder: &std::path::Path, root: &std::path::Path, found: &mut Vec<String>) {
         for entry in fs::read_dir(folder).expect("a folder") {
             let path = entry.expect("an entry").path();
@@ -21,7 +21,7 @@ fn files(place: &Place, folder: &str) -> Vec<String> {
     found
 }
 
-fn text(place: &Place, name: &str) -> String {
+pub(crate) fn text(place: &Place, name: &str) -> String {
     fs::read_to_string(place.path(name)).expect("a file")
 }
 

@@ -323,7 +323,7 @@ async fn results_are_written_elsewhere() {
     for (sql, part) in [
         ("COPY t TO 's3://none/x.csv'", "there is no such bucket"),
         ("COPY t TO 's3://out/folder/' (FORMAT csv)", "is a folder"),
-        ("COPY t TO 's3://out/x' (FORMAT csv, PARTITION_BY a)", "PARTITION_BY writes folders of this machine"),
+        ("COPY t TO 's3://out/x' (FORMAT csv, PARTITION_BY a)", "several files are written to folders of this machine"),
         ("COPY t TO 'https://host/x.csv'", "files are written to s3://"),
         ("COPY t TO 'hdfs://host/x.csv'", "files are not read from hdfs://"),
     ] {

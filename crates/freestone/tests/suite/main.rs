@@ -8,6 +8,7 @@ mod answers;
 mod attached;
 mod bad_input;
 mod cluster;
+mod copy_files;
 mod copy_options;
 mod csv_options;
 mod depth;
