@@ -207,6 +207,11 @@ impl<'c> Declared<'c> {
             && named.is_empty()
             && !has_others
         {
+            // Names that are written are not changed.
+            names::check_distinct(self.parts.iter().filter_map(|part| match part {
+                Part::Column(column) => Some(column.name.text.as_str()),
+                Part::Like(_) => None,
+            }))?;
             return columns_of_query(context.schema_of(state, plan)?, &mut self.constraints);
         }
         let mut fields = column_types::declared(context, scope, &named, text, &mut self.constraints)?.into_iter();

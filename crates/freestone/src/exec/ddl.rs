@@ -46,6 +46,7 @@ pub(crate) fn create_view(
     definitions::check_new(&base, &create.name)?;
     let mut query = create.query.span.of(text).to_owned();
     if !create.columns.is_empty() {
+        names::check_distinct(create.columns.iter().map(|column| column.text.as_str()))?;
         query = named_query(&query, &name, create.columns.iter().map(Name::to_string));
     }
     // Planned inside the view of its own name, so that one that refers to itself fails here.

@@ -26,10 +26,10 @@ async fn rows_of_each_file_have_an_order() {
     assert_eq!(text(&place, "some/x0.csv"), "j\n2\n2\n1\n1\n0\n0\n0\n");
     let values = "(VALUES (NULL::DOUBLE), ('NaN'), ('-0.0'), (1), ('-Infinity'), ('Infinity')) v(x)";
     place.run(&format!("COPY (FROM {values}) TO '@/n' (FORMAT csv, ORDER_BY (x))")).await.expect("a file");
-    assert_eq!(text(&place, "n/data_0.csv"), "x\n-Infinity\n-0.0\n1.0\nInfinity\nNaN\n\n");
+    assert_eq!(text(&place, "n/data_0.csv"), "x\n-inf\n-0.0\n1.0\ninf\nNaN\n\n");
     let first = "ORDER_BY (x DESC NULLS FIRST, x)";
     place.run(&format!("COPY (FROM {values}) TO '@/f' (FORMAT csv, {first})")).await.expect("a file");
-    assert_eq!(text(&place, "f/data_0.csv"), "x\n\nNaN\nInfinity\n1.0\n-0.0\n-Infinity\n");
+    assert_eq!(text(&place, "f/data_0.csv"), "x\n\nNaN\ninf\n1.0\n-0.0\n-inf\n");
     let twice =
         "COPY (SELECT i, i FROM t WHERE i < 2) TO '@/twice' (FORMAT csv, PARTITION_BY i_1, ORDER_BY (1 - i DESC))";
     place.check_error(twice, "ambiguous").await;
@@ -124,7 +124,7 @@ async fn statements_return_the_names_of_files() {
     let expected = [format!("4|[{}]", file("x.csv"))];
     let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
     place.check(&format!("COPY t TO '{}' (RETURN_FILES)", file("x.csv")), &expected).await;
-    let names = ["j=0/data_0.csv", "j=1/data_0.csv", "j=2/data_0.csv"].map(|name| file("p").clone() + "/" + name);
+    let names = ["j=0/data_0.csv", "j=1/data_0.csv", "j=2/data_0.csv"].map(|name| format!("'{}/{name}'", file("p")));
     let expected = format!("4|[{}]", names.join(", "));
     let copy = format!("COPY t TO '{}' (FORMAT csv, RETURN_FILES true, PARTITION_BY j)", file("p"));
     place.check(&copy, &[&expected]).await;
@@ -200,7 +200,6 @@ async fn columns_of_folders_have_declared_types() {
     place.check(&format!("{read} WHERE code = 1 AND year = '2025' AND d IS NULL"), &["1|2025|1|~"]).await;
     for (options, part) in [
         ("hive_types => {nope: 'INT'}", "no folders"),
-        ("hive_types => {YEAR: 'INT'}", "no folders"),
         ("hive_types => {i: 'INT'}", "no folders"),
         ("hive_types => {code: 'DATE'}", "code"),
         ("hive_types => {code: 'NOPE'}", "NOPE"),
