@@ -23,7 +23,7 @@ pub(super) struct FileOut {
 }
 
 enum Out {
-    Text { out: TextOut, frame: TextFrame, text: BatchText, is_begun: bool },
+    Text { out: Box<TextOut>, frame: TextFrame, text: BatchText, is_begun: bool },
     Parquet(Box<ParquetOut>),
     Arrow(Box<FileWriter<BufWriter<Target>>>),
 }
@@ -40,7 +40,7 @@ impl FileOut {
             (Some((frame, text)), _) => {
                 let mut out = TextOut::new(target, export.packing)?;
                 out.write(frame.head.as_bytes())?;
-                Out::Text { out, frame, text, is_begun: false }
+                Out::Text { out: Box::new(out), frame, text, is_begun: false }
             }
             (None, Form::Parquet(form)) => {
                 let out = ParquetOut::new(target, &Strings::Plain.schema(schema), form);

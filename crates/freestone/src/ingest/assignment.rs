@@ -198,9 +198,9 @@ fn read<T: ArrowPrimitiveType>(
 /// Times of another type, in the zone of the session.
 fn in_zone(array: &ArrayRef, to: &DataType, rule: Assignment) -> Converted {
     let zone = rule.zone();
-    moved(array, to, &zone).or_else(|_| {
+    moved(array, to, &zone).map_err(|_| {
         let is_bad = |row: &usize| moved(&array.slice(*row, 1), to, &zone).is_err();
         let row = (0..array.len()).find(is_bad).unwrap_or(0);
-        Err(BadValue { row, problem: CellProblem::Value(ValueProblem::Range) })
+        BadValue { row, problem: CellProblem::Value(ValueProblem::Range) }
     })
 }

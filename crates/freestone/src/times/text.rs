@@ -108,7 +108,7 @@ fn date(text: &str) -> Option<(Civil, &str)> {
     };
     // Of fewer digits, the year could be another part of the date, unless an era says that it is none.
     let has_era = || text.contains(" (BC)") || text.ends_with(" BC");
-    if !(3..=7).contains(&length) && !((1..=2).contains(&length) && has_era()) {
+    if !((3..=7).contains(&length) || (1..=2).contains(&length) && has_era()) {
         return None;
     }
     let (month, rest) = rest[1..].split_at(digits(&rest[1..]));

@@ -221,7 +221,7 @@ impl State {
             KeyedColumn::Total(place) => gathered_column(&self.totals, &self.schema, *place, &totals),
         };
         let columns = self.columns.iter().enumerate().map(value).collect::<Result<Vec<_>>>()?;
-        Ok(batch(self.schema.clone(), columns, rows.len())?)
+        batch(self.schema.clone(), columns, rows.len())
     }
 
     /// Drops candidates and aggregates that no key's row needs.
@@ -250,7 +250,7 @@ impl State {
 /// Rows of batches of this schema.
 fn gathered(batches: &[RecordBatch], schema: &SchemaRef, places: &[Place]) -> Result<RecordBatch> {
     let columns = (0..schema.fields().len()).map(|at| gathered_column(batches, schema, at, places));
-    Ok(batch(schema.clone(), columns.collect::<Result<Vec<_>>>()?, places.len())?)
+    batch(schema.clone(), columns.collect::<Result<Vec<_>>>()?, places.len())
 }
 
 /// Values of one column.
