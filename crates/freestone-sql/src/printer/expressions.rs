@@ -338,7 +338,7 @@ impl Display for Call {
                 false => write!(f, "{comma}{argument}")?,
             }
         }
-        write!(f, "{})", Clause(when(!self.arguments.is_empty(), " ORDER BY "), &self.order_by))?;
+        write!(f, "{})", Clause(if self.arguments.is_empty() { "ORDER BY " } else { " ORDER BY " }, &self.order_by))?;
         if !self.within_group.is_empty() {
             write!(f, " WITHIN GROUP (ORDER BY {})", commas(&self.within_group))?;
         }
