@@ -11,7 +11,7 @@ const TABLES: [&str; 4] = [
 ];
 
 /// Statements with the SQLSTATE of their error, and what its message says.
-const CASES: [(&str, &str, &str); 48] = [
+const CASES: [(&str, &str, &str); 47] = [
     // Subqueries with several rows or columns.
     ("SELECT (SELECT w FROM s WHERE s.k = t.k) FROM t", "21000", "more than one row"),
     ("SELECT (SELECT w FROM s) FROM t", "21000", "more than one row"),
@@ -36,7 +36,6 @@ const CASES: [(&str, &str, &str); 48] = [
     ("SELECT sum(v) OVER (ORDER BY k ROWS UNBOUNDED FOLLOWING) FROM t", "42P20", "begin with UNBOUNDED FOLLOWING"),
     ("SELECT sum(v) OVER (ORDER BY k ROWS -1 PRECEDING) FROM t", "", "non negative"),
     ("SELECT sum(v) OVER (ORDER BY k ROWS NULL PRECEDING) FROM t", "", "non negative"),
-    ("SELECT sum(v) OVER (ORDER BY k ROWS v PRECEDING) FROM t", "", "frame"),
     ("SELECT sum(v) OVER (ORDER BY k, v RANGE 1 PRECEDING) FROM t", "", "one ORDER BY column"),
     ("SELECT sum(v) OVER (RANGE 1 PRECEDING) FROM t", "", "one ORDER BY column"),
     ("SELECT sum(v) OVER (GROUPS 1 PRECEDING) FROM t", "", "ORDER BY"),
