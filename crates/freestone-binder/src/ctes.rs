@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow_schema::Schema;
+use arrow_schema::{Schema, SchemaRef};
 use datafusion_common::TableReference;
 use datafusion_common::tree_node::TreeNodeRecursion;
 use datafusion_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableSource};
@@ -22,6 +22,13 @@ pub(crate) struct Cte {
     /// Whether it is the row of each key of a recursion: `recurring.name`.
     pub is_state: bool,
     pub rows: Rows,
+}
+
+/// A table that the steps of a recursive query read.
+pub(crate) struct WorkTable {
+    pub name: String,
+    source: Arc<dyn TableSource>,
+    rows: Rows,
 }
 
 impl Binder<'_> {
@@ -99,27 +106,62 @@ impl Binder<'_> {
 
     fn with_step(&mut self, first: LogicalPlan, names: Vec<String>, name: &Name, last: &SetLink) -> Result<Rows> {
         let span = last.span;
-        let work = self.qualifiers.next(&name.text);
-        let fields = first.schema().inner().fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
-        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        let source = self.world.catalog.work_table(&work, schema).at(span)?;
-        let scanned = TableReference::bare(work.as_str());
-        let plan = LogicalPlanBuilder::scan(scanned, source.clone(), None).at(span)?.build().at(span)?;
-        let in_sight = self.ctes.len();
-        self.ctes.push(Cte { name: name.text.clone(), is_state: false, rows: Rows { plan, names: names.clone() } });
-        let step = self.body(&last.operand, span);
-        self.ctes.truncate(in_sight);
-        let step = step?;
-        if step.names.len() != names.len() {
-            let message = format!("a step has {} columns, and the first rows {}", step.names.len(), names.len());
-            return Err(invalid(span, message));
-        }
-        if !reads(&step.plan, &source).at(span)? {
+        let work = self.work_table(name, nullable(first.schema().inner()), &names, span)?;
+        let step = self.step(last, names.len(), vec![work.part(name, false)])?;
+        if !work.is_read(&step.plan).at(span)? {
             return self.set_operation(Rows { plan: first, names }, step, last);
         }
-        let builder = LogicalPlanBuilder::from(first).to_recursive_query(work, step.plan, !last.all).at(span)?;
+        let builder = LogicalPlanBuilder::from(first).to_recursive_query(work.name, step.plan, !last.all).at(span)?;
         Ok(Rows { plan: builder.build().at(span)?, names })
     }
+
+    /// A table that the steps of a recursive query read.
+    pub fn work_table(&mut self, name: &Name, schema: SchemaRef, names: &[String], span: Span) -> Result<WorkTable> {
+        let name = self.qualifiers.next(&name.text);
+        let source = self.world.catalog.work_table(&name, schema).at(span)?;
+        let scanned = TableReference::bare(name.as_str());
+        let plan = LogicalPlanBuilder::scan(scanned, source.clone(), None).at(span)?.build().at(span)?;
+        Ok(WorkTable { name, source, rows: Rows { plan, names: names.to_vec() } })
+    }
+
+    /// The rows of a step, which sees these tables.
+    pub fn step(&mut self, last: &SetLink, columns: usize, tables: Vec<Cte>) -> Result<Rows> {
+        let in_sight = self.ctes.len();
+        self.ctes.extend(tables);
+        let step = self.body(&last.operand, last.span);
+        self.ctes.truncate(in_sight);
+        let step = step?;
+        if step.names.len() != columns {
+            let message = format!("a step has {} columns, and the first rows {columns}", step.names.len());
+            return Err(invalid(last.span, message));
+        }
+        Ok(step)
+    }
+}
+
+impl WorkTable {
+    /// The table as a part of WITH.
+    pub fn part(&self, name: &Name, is_state: bool) -> Cte {
+        Cte { name: name.text.clone(), is_state, rows: self.rows.clone() }
+    }
+
+    /// Whether a plan reads it.
+    pub fn is_read(&self, plan: &LogicalPlan) -> datafusion_common::Result<bool> {
+        let mut found = false;
+        plan.apply_with_subqueries(|node| {
+            if let LogicalPlan::TableScan(scan) = node {
+                found |= Arc::ptr_eq(&scan.source, &self.source);
+            }
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+        Ok(found)
+    }
+}
+
+/// The same columns, which may be NULL.
+pub(crate) fn nullable(schema: &Schema) -> SchemaRef {
+    let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
 /// Whether a query names a table so.
@@ -129,18 +171,6 @@ fn names_itself(query: &Query, name: &str) -> bool {
         _ => false,
     };
     reading::named_tables(query).iter().any(is_it)
-}
-
-/// Whether a plan reads a source.
-pub(crate) fn reads(plan: &LogicalPlan, source: &Arc<dyn TableSource>) -> datafusion_common::Result<bool> {
-    let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node {
-            found |= Arc::ptr_eq(&scan.source, source);
-        }
-        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    })?;
-    Ok(found)
 }
 
 /// Rows whose first columns have other names.

@@ -1,30 +1,19 @@
 //! `WITH RECURSIVE … USING KEY`: a recursion that keeps one row for each key, which later rows change.
 
-use std::sync::Arc;
-
-use arrow_schema::{Field, Schema, SchemaRef};
-use datafusion_common::TableReference;
+use arrow_schema::{Field, Schema};
+use datafusion_expr::LogicalPlan;
 use datafusion_expr::expr_rewriter::coerce_plan_expr_for_schema;
-use datafusion_expr::{LogicalPlan, LogicalPlanBuilder, TableSource};
-use freestone_sql::Span;
 use freestone_sql::tree::{
     Call, ExprKind, GroupBy, GroupKey, Name, ObjectName, Query, QueryBody, Select, SelectItem, SetLink, Table,
     TableKind, WithPart,
 };
 
 use crate::binder::Binder;
-use crate::ctes::{Cte, reads};
+use crate::ctes::{Cte, nullable};
 use crate::error::{At, Result, invalid, unknown};
 use crate::plans::Rows;
 use crate::scopes::matching;
 use crate::world::{KeyedColumn, KeyedRecursion};
-
-/// A table that a recursion reads.
-struct WorkTable {
-    name: String,
-    source: Arc<dyn TableSource>,
-    rows: Rows,
-}
 
 impl Binder<'_> {
     /// The rows of keys after all steps.
@@ -32,11 +21,11 @@ impl Binder<'_> {
         let span = last.span;
         let Rows { plan: first, names } = first;
         let (columns, calls) = key_columns(part, &names)?;
-        let own: SchemaRef = Arc::new(nullable(first.schema().inner().fields().iter().map(AsRef::as_ref)));
-        let candidates = self.work(&part.name, own.clone(), &names, span)?;
+        let own = nullable(first.schema().inner());
+        let candidates = self.work_table(&part.name, own.clone(), &names, span)?;
         let totals = match calls.is_empty() {
             true => None,
-            false => Some(self.totals(part, &names, &columns, calls, candidates.rows)?),
+            false => Some(self.totals(part, &names, &columns, calls, candidates.part(&part.name, false))?),
         };
         let field = |(at, column): (usize, &KeyedColumn)| match (column, &totals) {
             (KeyedColumn::Total(place), Some(totals)) => {
@@ -45,36 +34,18 @@ impl Binder<'_> {
             _ => own.field(at).clone(),
         };
         let fields: Vec<Field> = columns.iter().enumerate().map(field).collect();
-        let schema: SchemaRef = Arc::new(nullable(fields.iter()));
+        let schema = nullable(&Schema::new(fields));
         let before = if last.all { own } else { schema.clone() };
-        let before = self.work(&part.name, before, &names, span)?;
-        let state = self.work(&part.name, schema.clone(), &names, span)?;
-        let in_sight = self.ctes.len();
-        self.ctes.push(Cte { name: part.name.text.clone(), is_state: false, rows: before.rows });
-        self.ctes.push(Cte { name: part.name.text.clone(), is_state: true, rows: state.rows });
-        let step = self.body(&last.operand, span);
-        self.ctes.truncate(in_sight);
-        let step = step?;
-        if step.names.len() != names.len() {
-            let message = format!("a step has {} columns, and the first rows {}", step.names.len(), names.len());
-            return Err(invalid(span, message));
-        }
-        let repeats = reads(&step.plan, &before.source).at(span)? || reads(&step.plan, &state.source).at(span)?;
+        let before = self.work_table(&part.name, before, &names, span)?;
+        let state = self.work_table(&part.name, schema.clone(), &names, span)?;
+        let step = self.step(last, names.len(), vec![before.part(&part.name, false), state.part(&part.name, true)])?;
+        let repeats = before.is_read(&step.plan).at(span)? || state.is_read(&step.plan).at(span)?;
         let step = coerce_plan_expr_for_schema(step.plan, first.schema()).at(span)?;
         let (before, state, candidates) = (before.name, state.name, candidates.name);
         let is_distinct = !last.all;
         let recursion =
             KeyedRecursion { first, step, totals, before, state, candidates, columns, schema, is_distinct, repeats };
         Ok(Rows { plan: self.world.catalog.keyed_recursion(recursion).at(span)?, names })
-    }
-
-    /// A table of a recursion.
-    fn work(&mut self, name: &Name, schema: SchemaRef, names: &[String], span: Span) -> Result<WorkTable> {
-        let name = self.qualifiers.next(&name.text);
-        let source = self.world.catalog.work_table(&name, schema).at(span)?;
-        let scanned = TableReference::bare(name.as_str());
-        let plan = LogicalPlanBuilder::scan(scanned, source.clone(), None).at(span)?.build().at(span)?;
-        Ok(WorkTable { name, source, rows: Rows { plan, names: names.to_vec() } })
     }
 
     /// The keys and the aggregates of each: `SELECT keys, calls FROM candidates GROUP BY keys`.
@@ -84,7 +55,7 @@ impl Binder<'_> {
         names: &[String],
         columns: &[KeyedColumn],
         calls: Vec<SelectItem>,
-        candidates: Rows,
+        candidates: Cte,
     ) -> Result<LogicalPlan> {
         let span = part.span;
         let of_name = |name: Name| ObjectName { span: name.span, parts: vec![name] };
@@ -100,7 +71,7 @@ impl Binder<'_> {
         select.from = vec![Table { kind, alias: None, sample: None, span }];
         select.group_by = GroupBy::Keys(keys.into_iter().map(GroupKey::Value).collect());
         let in_sight = self.ctes.len();
-        self.ctes.push(Cte { name: part.name.text.clone(), is_state: false, rows: candidates });
+        self.ctes.push(candidates);
         let rows = self.query(&Query::of(QueryBody::Select(Box::new(select)), span));
         self.ctes.truncate(in_sight);
         Ok(rows?.plan)
@@ -163,9 +134,4 @@ fn destination(call: &Call, alias: Option<&Name>, item: &SelectItem) -> Result<N
             "an aggregate in USING KEY that reads no column needs the name of the column in whose place it stands";
         invalid(item.value.span, message).with_hint("count(*) AS c")
     })
-}
-
-/// A schema of these fields, which may be NULL.
-fn nullable<'a>(fields: impl Iterator<Item = &'a Field>) -> Schema {
-    Schema::new(fields.map(|field| field.clone().with_nullable(true)).collect::<Vec<_>>())
 }

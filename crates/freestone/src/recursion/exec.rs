@@ -14,7 +14,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::aggregates::group_values::{GroupValues, new_group_values};
 use datafusion::physical_plan::aggregates::order::GroupOrdering;
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions, reset_plan_states};
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -23,8 +23,8 @@ use datafusion::physical_plan::{
 };
 use futures::TryStreamExt;
 
-use super::one_partition;
 use super::table::{WorkingRows, WorkingScanExec};
+use super::{one_partition, run_again};
 
 /// A recursive query.
 #[derive(Debug)]
@@ -211,7 +211,7 @@ impl Steps {
                 None => {
                     *self.rows.0.lock() = std::mem::take(&mut self.made);
                     self.bytes_before = std::mem::take(&mut self.bytes);
-                    self.coming = reset_plan_states(self.step.clone())?.execute(0, self.context.clone())?;
+                    self.coming = run_again(&self.step, &self.context)?;
                 }
             }
         }

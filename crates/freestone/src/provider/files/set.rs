@@ -137,18 +137,20 @@ impl FileSet {
             _ => partition_columns(&partitions, options, &name)?,
         };
         columns.retain(|column| !partitions.iter().any(|(name, ..)| *name == column.name));
-        let is_taken = |name: &String| {
-            let taken = columns.iter().map(|column| &column.name).chain(partitions.iter().map(|(name, ..)| name));
-            taken.into_iter().any(|taken| taken == name)
-        };
-        // The files' own column comes before the hidden one.
-        if let Some(name) = options.filename.as_ref().filter(|name| *name != FILE_NAMES || !is_taken(name)) {
-            if is_taken(name) {
-                return Err(Error::invalid(format!("FILENAME: the files have a column {name}"))
-                    .with_hint("give the column another name: FILENAME 'name'"));
+        if let Some(name) = &options.filename {
+            let mut taken = columns.iter().map(|column| &column.name).chain(partitions.iter().map(|(name, ..)| name));
+            match taken.any(|taken| taken == name) {
+                // The files' own column comes before the hidden one.
+                true if name == FILE_NAMES => {}
+                true => {
+                    return Err(Error::invalid(format!("FILENAME: the files have a column {name}"))
+                        .with_hint("give the column another name: FILENAME 'name'"));
+                }
+                false => {
+                    let values = files.iter().map(|file| ScalarValue::Utf8View(Some(file.name.clone()))).collect();
+                    partitions.push((name.clone(), DataType::Utf8View, values));
+                }
             }
-            let values = files.iter().map(|file| ScalarValue::Utf8View(Some(file.name.clone()))).collect();
-            partitions.push((name.clone(), DataType::Utf8View, values));
         }
         let inferred = columns.iter().map(|column| match &column.typed {
             Typed::Read(shape) if !options.ingest.all_varchar => Some(shape.clone()),

@@ -10,7 +10,7 @@ use datafusion::error::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions, reset_plan_states};
+use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -20,8 +20,8 @@ use futures::{StreamExt, TryStreamExt};
 
 use super::node::Terms;
 use super::state::State;
-use crate::recursion::one_partition;
 use crate::recursion::table::{WorkingRows, WorkingScanExec};
+use crate::recursion::{one_partition, run_again};
 
 /// The tables that the terms read.
 #[derive(Debug, Default)]
@@ -194,7 +194,7 @@ impl Steps {
                 *self.tables.state.0.lock() = self.state.all()?;
             }
             *self.tables.before.0.lock() = before;
-            coming = reset_plan_states(self.step.clone())?.execute(0, self.context.clone())?;
+            coming = run_again(&self.step, &self.context)?;
         }
     }
 
@@ -214,7 +214,7 @@ impl Steps {
             && self.state.is_touched()
         {
             *self.tables.candidates.0.lock() = self.state.candidates()?;
-            let mut rows = reset_plan_states(totals.clone())?.execute(0, self.context.clone())?;
+            let mut rows = run_again(totals, &self.context)?;
             while let Some(batch) = rows.try_next().await? {
                 self.state.take_totals(batch)?;
                 self.reservation.try_resize(self.state.bytes() + bytes)?;

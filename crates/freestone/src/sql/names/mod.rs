@@ -16,10 +16,11 @@ use futures::StreamExt;
 
 pub(crate) use objects::{CATALOG, MAIN, SCHEMA, is_ours, kept_name, kept_schema, name_in, of_database};
 
+use crate::distinct_names::numbered_names;
 use crate::error::{Error, Result};
 use crate::internal_names::MARK;
 
-/// Refuses a materialized view with repeated column names.
+/// Refuses repeated names of columns.
 ///
 /// # Errors
 /// The repeated name.
@@ -37,24 +38,7 @@ pub(crate) fn check_distinct<'a>(names: impl IntoIterator<Item = &'a str>) -> Re
 /// The schema with distinct names, which the columns of a table, a view or a file must have. One that comes again gets a
 /// number, as in DuckDB: `a` and `a` are `a` and `a_1`.
 pub(crate) fn distinct(schema: SchemaRef) -> SchemaRef {
-    let mut seen: std::collections::HashMap<String, u64> = std::collections::HashMap::new();
-    let mut numbered = |name: &str| {
-        let Some(mut number) = seen.get(name).copied() else {
-            seen.insert(name.to_owned(), 1);
-            return name.to_owned();
-        };
-        let other = loop {
-            let other = format!("{name}_{number}");
-            if !seen.contains_key(&other) {
-                break other;
-            }
-            number += 1;
-        };
-        seen.insert(name.to_owned(), number);
-        seen.insert(other.clone(), 1);
-        other
-    };
-    let names: Vec<String> = schema.fields().iter().map(|field| numbered(field.name())).collect();
+    let names = numbered_names(schema.fields().iter().map(|field| field.name().as_str()));
     if schema.fields().iter().zip(&names).all(|(field, name)| field.name() == name) {
         return schema;
     }
