@@ -23,6 +23,8 @@ use crate::select::{Block, Item, collect, has_aggregate, has_window, item_at, wi
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Groups {
     pub sets: Vec<Vec<Expr>>,
+    /// Values that have a collation, and the keys by which they are grouped.
+    pub collated: Vec<(Expr, Expr)>,
 }
 
 /// The sets of keys that a GROUP BY may have at most.
@@ -31,19 +33,27 @@ const SETS_MAX: u64 = 4096;
 impl Binder<'_> {
     /// The groups of a GROUP BY.
     pub fn groups(&mut self, written: &GroupBy, items: &[Item]) -> Result<Option<Groups>> {
+        let around = std::mem::take(&mut self.collated_keys);
+        let sets = self.sets(written, items)?;
+        let collated = std::mem::replace(&mut self.collated_keys, around);
+        Ok(sets.map(|sets| Groups { sets, collated }))
+    }
+
+    fn sets(&mut self, written: &GroupBy, items: &[Item]) -> Result<Option<Vec<Vec<Expr>>>> {
         match written {
             GroupBy::None => Ok(None),
             GroupBy::All => {
                 let is_key = |item: &&Item| !has_aggregate(&item.value) && !has_window(&item.value);
                 let mut keys: Vec<Expr> = vec![];
                 for item in items.iter().filter(is_key) {
-                    if !keys.contains(&item.value) {
-                        keys.push(item.value.clone());
+                    let key = self.group_key(item.value.clone(), Span::default())?;
+                    if !keys.contains(&key) {
+                        keys.push(key);
                     }
                 }
                 // Without keys, all rows are one group only if there is an aggregate.
                 let is_any = !keys.is_empty() || items.iter().any(|item| has_aggregate(&item.value));
-                Ok(is_any.then(|| Groups { sets: vec![keys] }))
+                Ok(is_any.then(|| vec![keys]))
             }
             GroupBy::Keys(keys) => {
                 check_sets(keys)?;
@@ -53,7 +63,7 @@ impl Binder<'_> {
                     let pairs = sets.iter().flat_map(|set| own.iter().map(move |own| [set.as_slice(), own].concat()));
                     sets = pairs.collect();
                 }
-                Ok(Some(Groups { sets }))
+                Ok(Some(sets))
             }
         }
     }
@@ -101,20 +111,51 @@ impl Binder<'_> {
             },
             _ => match self.copies(key, None)? {
                 Some(copies) => copies.into_iter().map(|copy| copy.value).collect(),
-                None => {
-                    let value = self.expression(key)?;
-                    vec![self.collated(key, value)?]
-                }
+                None => vec![self.expression(key)?],
             },
         };
         for value in &values {
             without_aggregates(value, "GROUP BY", key.span)?;
         }
-        Ok(values.into_iter().map(Expr::unalias).collect())
+        values.into_iter().map(|value| self.group_key(value.unalias(), key.span)).collect()
+    }
+
+    /// What a value is grouped by. One with a collation is noted, because groups have texts that differ.
+    fn group_key(&mut self, value: Expr, span: Span) -> Result<Expr> {
+        self.without_collated_parts(&value, span)?;
+        let key = self.own_key(value.clone(), span)?;
+        if self.collation_of(&value).is_some() && !self.collated_keys.iter().any(|(known, _)| *known == value) {
+            self.collated_keys.push((value, key.clone()));
+        }
+        Ok(key)
+    }
+
+    /// Puts one text of each group in place of the texts that are grouped by a collation.
+    fn with_texts_of_groups(&mut self, block: &mut Block, span: Span) -> Result<()> {
+        let Some(groups) = block.groups.as_ref().filter(|groups| !groups.collated.is_empty()) else { return Ok(()) };
+        if groups.sets.len() > 1 {
+            let message = "grouping sets of texts with a collation are not available";
+            return Err(invalid(span, message).with_hint("group by lower(…) or strip_accents(…)"));
+        }
+        let mut texts = Known::new();
+        for (value, key) in groups.collated.clone() {
+            let Some(function) = self.world.functions.aggregate("any_value") else {
+                return Err(self.no_function("any_value", span));
+            };
+            let one = function.call(vec![value.clone()]);
+            let one = self.of_collated(one, std::slice::from_ref(&value), span)?;
+            texts.insert(key.clone(), key);
+            texts.insert(value, one);
+        }
+        for value in block.outputs() {
+            replace_outside_aggregates(value, &texts).at(span)?;
+        }
+        Ok(())
     }
 
     /// Groups the rows, and replaces keys and aggregates in a block by columns.
     pub fn aggregated(&mut self, plan: LogicalPlan, block: &mut Block, span: Span) -> Result<LogicalPlan> {
+        self.with_texts_of_groups(block, span)?;
         let mut calls: Vec<Expr> = vec![];
         for value in block.outputs() {
             collect(value, &mut calls, &|part| matches!(part, Expr::AggregateFunction(_)));
@@ -253,6 +294,18 @@ pub(crate) fn replace(value: &mut Expr, known: &Known) -> datafusion_common::Res
     let replaced = taken.transform_down(|part| match known.get(&part) {
         Some(column) => Ok(Transformed::new(column.clone(), true, TreeNodeRecursion::Jump)),
         None => Ok(Transformed::no(part)),
+    })?;
+    *value = replaced.data;
+    Ok(())
+}
+
+/// The same for parts that stand in no aggregate.
+fn replace_outside_aggregates(value: &mut Expr, known: &Known) -> datafusion_common::Result<()> {
+    let taken = std::mem::take(value);
+    let replaced = taken.transform_down(|part| match (known.get(&part), &part) {
+        (Some(other), _) => Ok(Transformed::new(other.clone(), true, TreeNodeRecursion::Jump)),
+        (None, Expr::AggregateFunction(_)) => Ok(Transformed::new(part, false, TreeNodeRecursion::Jump)),
+        (None, _) => Ok(Transformed::no(part)),
     })?;
     *value = replaced.data;
     Ok(())

@@ -86,6 +86,7 @@ pub fn bind_expression(
 ) -> std::result::Result<Expr, Box<crate::BindError>> {
     let options = Options::default();
     let mut binder = Binder::new(world, &options);
+    binder.note_collations(relation);
     binder.scopes.push(Scope::of_schema(relation));
     binder.expression(expression)
 }
@@ -124,6 +125,10 @@ pub(crate) struct Binder<'a> {
     /// The tables that were named.
     pub tables: Vec<String>,
     pub is_volatile: bool,
+    /// Whether texts may have collations.
+    pub has_collations: bool,
+    /// Keys of groups that have a collation, and what they are grouped by.
+    pub collated_keys: Vec<(Expr, Expr)>,
     /// Whether the rows depend on the order in which tables are read.
     pub depends_on_order: bool,
     /// What the columns of the last body are in its queries, if an ORDER BY asks for it.
@@ -152,6 +157,8 @@ impl<'a> Binder<'a> {
             qualifiers: Qualifiers::default(),
             tables: vec![],
             is_volatile: false,
+            has_collations: false,
+            collated_keys: vec![],
             depends_on_order: false,
             origins: None,
             level: 0,

@@ -13,7 +13,7 @@ use freestone_sql::tree::{self, Argument, Call, ExprKind, ObjectName};
 
 use crate::binder::Binder;
 use crate::chains::conjunction;
-use crate::collations::COLLATED;
+use crate::collations::COMPARING;
 use crate::definitions::Clauses;
 use crate::error::{At, BindError, Result, invalid, unknown};
 use crate::scopes::is_default;
@@ -81,7 +81,7 @@ impl Binder<'_> {
         if let Some(value) = self.defined_call(&plain)? {
             return Ok(value);
         }
-        let is_collated = COLLATED.contains(&plain.name.as_str());
+        let compares = COMPARING.contains(&plain.name.as_str());
         if let Some(other) = self.world.functions.synonym(&plain.name).filter(|_| !plain.quoted) {
             plain.name = other.to_owned();
         }
@@ -97,9 +97,8 @@ impl Binder<'_> {
             let arguments = self.arguments(&plain.arguments)?;
             let names = function.signature().parameter_names.clone();
             let mut values = positional(arguments, names, span)?;
-            if is_collated {
-                let written: Vec<&tree::Expr> = plain.arguments.iter().map(|argument| &argument.value).collect();
-                self.collate_operands(&written, &mut values)?;
+            if compares {
+                self.collate_operands(&mut values, span)?;
             }
             if plain.name == "concat" && self.are_lists(&values) {
                 return self.scalar_call("list_concat", values, span);
@@ -108,10 +107,11 @@ impl Binder<'_> {
                 "coalesce" => self.with_typed_nulls(values),
                 "format" | "printf" | "array_to_string" => self.as_shown(values, span)?,
                 "substr" | "substring" => return self.part_of_text(values, span),
+                "nullif" if self.are_collated(&values) => return self.nullif_collated(values, span),
                 "list_resize" | "array_resize" => return self.resized(values, span),
                 _ => values,
             };
-            return Ok(self.of_scalar(function, values));
+            return self.of_texts(function, &plain.name, values, span);
         }
         if functions.higher_order(&plain.name).is_some() {
             return self.call_with_lambdas(&plain);
@@ -167,9 +167,20 @@ impl Binder<'_> {
     /// A call of a function of values.
     pub fn scalar_call(&mut self, name: &str, arguments: Vec<Expr>, span: Span) -> Result<Expr> {
         match self.world.functions.scalar(name) {
-            Some(function) => Ok(self.of_scalar(function, arguments)),
+            Some(function) => self.of_texts(function, name, arguments, span),
             None => Err(self.no_function(name, span)),
         }
+    }
+
+    /// A call whose arguments may be texts with collations.
+    fn of_texts(&mut self, function: Arc<ScalarUDF>, name: &str, mut values: Vec<Expr>, span: Span) -> Result<Expr> {
+        if !self.has_collations {
+            return Ok(self.of_scalar(function, values));
+        }
+        self.compared_arguments(name, &mut values, span)?;
+        let given = values.clone();
+        let call = self.of_scalar(function, values);
+        self.of_collated(call, &given, span)
     }
 
     fn of_scalar(&mut self, function: Arc<ScalarUDF>, arguments: Vec<Expr>) -> Expr {
@@ -214,19 +225,22 @@ impl Binder<'_> {
         let mut arguments = self.aggregate_arguments(plain)?;
         let order_by = self.order_in_call(plain, &func, &mut arguments)?;
         let filter = call.filter.as_ref().map(|condition| self.expression(condition)).transpose()?.map(Box::new);
-        let args = positional(arguments, func.signature().parameter_names.clone(), span)?;
+        let mut args = positional(arguments, func.signature().parameter_names.clone(), span)?;
+        let given = if self.has_collations { args.clone() } else { vec![] };
+        let func = self.collated_aggregate(func, call.distinct, &mut args, span)?;
         let raw = RawAggregateExpr { func, args, distinct: call.distinct, filter, order_by, null_treatment };
-        match self.world.functions.aggregate_call(raw).at(span)? {
-            PlannerResult::Planned(value) => Ok(value.unalias()),
-            PlannerResult::Original(raw) => Ok(Expr::AggregateFunction(AggregateFunction::new_udf(
+        let value = match self.world.functions.aggregate_call(raw).at(span)? {
+            PlannerResult::Planned(value) => value.unalias(),
+            PlannerResult::Original(raw) => Expr::AggregateFunction(AggregateFunction::new_udf(
                 raw.func,
                 raw.args,
                 raw.distinct,
                 raw.filter,
                 raw.order_by,
                 raw.null_treatment,
-            ))),
-        }
+            )),
+        };
+        self.of_collated(value, &given, span)
     }
 
     /// Arguments of an aggregate: `*` counts rows.
@@ -249,11 +263,7 @@ impl Binder<'_> {
             [_, second, ..] if plain.name == "count" && !plain.call.distinct => {
                 Err(invalid(second.value.span, "count takes one value").with_hint("count(*) counts rows"))
             }
-            arguments => {
-                let mut bound = self.arguments(arguments)?;
-                self.collate_arguments(plain, &mut bound.values)?;
-                Ok(bound)
-            }
+            arguments => self.arguments(arguments),
         }
     }
 

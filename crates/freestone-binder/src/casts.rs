@@ -28,7 +28,9 @@ impl Binder<'_> {
             return Ok(value);
         }
         let value = self.expression(operand)?;
-        self.cast_to(value, to, or_null, span)
+        let given = if self.has_collations { vec![value.clone()] } else { vec![] };
+        let value = self.cast_to(value, to, or_null, span)?;
+        self.of_collated(value, &given, span)
     }
 
     /// `ROW(1, 'x')::STRUCT(a INT, b VARCHAR)`: each value as one of the field's type.

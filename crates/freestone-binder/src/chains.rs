@@ -18,18 +18,22 @@ impl Binder<'_> {
             return self.balanced(first, rest, operator == Some(BinaryOperator::And));
         }
         self.linked(rest.len(), first.span, |binder| {
-            let (mut left, mut written) = (binder.expression(first)?, first);
+            let mut left = binder.expression(first)?;
             for link in rest {
                 let mut operands = [left, binder.expression(&link.operand)?];
-                if is_comparison(link.operator) || is_match(link.operator) {
-                    binder.collate_operands(&[written, &link.operand], &mut operands)?;
-                }
                 if is_comparison(link.operator) {
+                    binder.collate_operands(&mut operands, link.span)?;
                     binder.with_numbers_for_booleans(&mut operands);
                 }
+                if is_match(link.operator) {
+                    binder.collate_operands(&mut operands, link.span)?;
+                }
+                let given = if binder.has_collations { operands.to_vec() } else { vec![] };
                 let [one, other] = operands;
                 left = binder.operator(link.operator, one, other, link)?;
-                written = &link.operand;
+                if link.operator == BinaryOperator::Concat {
+                    left = binder.of_collated(left, &given, link.span)?;
+                }
             }
             Ok(left)
         })

@@ -58,15 +58,15 @@ impl Binder<'_> {
         };
         let mut operands = [self.expression(operand)?, self.expression(pattern)?];
         if operator != LikeOperator::SimilarTo {
-            self.collate_operands(&[operand, pattern], &mut operands)?;
+            self.collate_operands(&mut operands, span)?;
         }
         let [value, pattern] = operands;
         let written = match &pattern {
             Expr::Literal(ScalarValue::Utf8(Some(text)), _) => Some(text.clone()),
             _ => None,
         };
-        let like = |pattern: Expr, case_insensitive: bool| {
-            let (expr, pattern) = (Box::new(value.clone()), Box::new(pattern));
+        let like = |value: Expr, pattern: Expr, case_insensitive: bool| {
+            let (expr, pattern) = (Box::new(value), Box::new(pattern));
             Like { negated, expr, pattern, escape_char: None, case_insensitive }
         };
         match operator {
@@ -76,7 +76,7 @@ impl Binder<'_> {
                     (Some(escape), Some(written)) => text(&patterns::with_backslashes(&written, escape)),
                     (Some(escape), None) => self.with_backslashes(pattern, escape, span)?,
                 };
-                Ok(Expr::Like(like(pattern, operator == LikeOperator::ILike)))
+                Ok(Expr::Like(like(value, pattern, operator == LikeOperator::ILike)))
             }
             LikeOperator::SimilarTo => {
                 let escape = escape.unwrap_or(Some('\\'));
@@ -87,7 +87,7 @@ impl Binder<'_> {
                         self.scalar_call("freestone_similar", vec![pattern, escape], span)?
                     }
                 };
-                Ok(Expr::SimilarTo(like(pattern, false)))
+                Ok(Expr::SimilarTo(like(value, pattern, false)))
             }
             LikeOperator::Glob => {
                 let matches = match written {
@@ -145,7 +145,7 @@ impl Binder<'_> {
         [low, high]: [&tree::Expr; 2],
     ) -> Result<Expr> {
         let mut values = [self.expression(operand)?, self.expression(low)?, self.expression(high)?];
-        self.collate_operands(&[operand, low, high], &mut values)?;
+        self.collate_operands(&mut values, operand.span)?;
         self.with_numbers_for_booleans(&mut values);
         let [value, low, high] = values;
         let within = |low: &Expr, high: &Expr, negated| {
@@ -170,8 +170,7 @@ impl Binder<'_> {
             InSet::Values(values) => {
                 let mut all = vec![self.expression(operand)?];
                 all.extend(self.expressions(values)?);
-                let written: Vec<&tree::Expr> = std::iter::once(operand).chain(values).collect();
-                self.collate_operands(&written, &mut all)?;
+                self.collate_operands(&mut all, span)?;
                 self.with_numbers_for_booleans(&mut all);
                 let mut all = all.into_iter();
                 let value = Box::new(all.next().unwrap_or_default());
@@ -185,7 +184,8 @@ impl Binder<'_> {
         let written: Vec<&tree::Expr> = case.operand.iter().chain(case.branches.iter().map(|(when, _)| when)).collect();
         let mut compared = written.iter().map(|one| self.expression(one)).collect::<Result<Vec<_>>>()?;
         if case.operand.is_some() {
-            self.collate_operands(&written, &mut compared)?;
+            let span = case.operand.as_ref().map_or_else(Span::default, |operand| operand.span);
+            self.collate_operands(&mut compared, span)?;
         }
         let mut compared = compared.into_iter();
         let operand = case.operand.as_ref().and_then(|_| compared.next());
@@ -199,7 +199,11 @@ impl Binder<'_> {
         {
             branches.insert(0, (Box::new(Expr::Literal(ScalarValue::Boolean(Some(false)), None)), Box::new(other)));
         }
-        Ok(Expr::Case(Case::new(operand.map(Box::new), branches, otherwise.map(Box::new))))
+        let results = branches.iter().map(|(_, result)| result.as_ref()).chain(&otherwise);
+        let results: Vec<Expr> = if self.has_collations { results.cloned().collect() } else { vec![] };
+        let span = written.first().map_or_else(Span::default, |first| first.span);
+        let value = Expr::Case(Case::new(operand.map(Box::new), branches, otherwise.map(Box::new)));
+        self.of_collated(value, &results, span)
     }
 
     /// Values that are compared: booleans among numbers are 0 and 1, and texts of columns among booleans are read as such, as in

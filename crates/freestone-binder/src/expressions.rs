@@ -72,7 +72,7 @@ impl Binder<'_> {
                 let arguments = vec![self.expression(zone)?, self.expression(operand)?];
                 self.scalar_call("timezone", arguments, span)
             }
-            ExprKind::Collate { operand, collation } => self.collate_without_effect(operand, collation, span),
+            ExprKind::Collate { operand, collation } => self.collate(operand, collation, span),
             ExprKind::Case(case) => self.case(case),
             ExprKind::Call(call) => self.call(call, span),
             ExprKind::Special(call) => self.special(call, span),

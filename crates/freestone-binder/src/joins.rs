@@ -91,12 +91,21 @@ impl Binder<'_> {
     fn equalities(&mut self, left: &From, right: &From, merged: &[Merged], span: Span) -> Result<Option<Expr>> {
         let scope = joined_scope(left, right, span)?;
         let mut conditions = vec![];
-        for Merged { left, right, .. } in merged {
-            let (one, other) = (left.value.clone(), right.value.clone());
+        for merged in merged {
+            let [one, other] = self.compared(merged, &scope, span)?;
             let functions = self.world.functions;
             conditions.push(functions.binary(BinaryOperator::Eq, one, other, &scope.schema).at(span)?);
         }
         Ok(conjunction(conditions))
+    }
+
+    /// What the columns of both sides are compared by.
+    pub fn compared(&mut self, merged: &Merged, scope: &Scope, span: Span) -> Result<[Expr; 2]> {
+        let mut operands = [merged.left.value.clone(), merged.right.value.clone()];
+        if self.has_collations {
+            self.within(scope.clone(), |binder| binder.collate_operands(&mut operands, span))?;
+        }
+        Ok(operands)
     }
 
     /// Two parts of FROM as one.
@@ -119,6 +128,10 @@ impl Binder<'_> {
             JoinKind::Anti => JoinType::LeftAnti,
             JoinKind::RightAnti => JoinType::RightAnti,
         };
+        let collations = match (self.has_collations, kind) {
+            (true, JoinKind::Full) => Some(joined_scope(&left, &right, span)?),
+            _ => None,
+        };
         let (left_plan, right_plan) = (Arc::new(left.plan), Arc::new(right.plan));
         let (on, nulls) = (vec![], NullEquality::NullEqualsNothing);
         let join = JoinNode::try_new(left_plan, right_plan, on, condition, join_type, Constraint::On, nulls, false);
@@ -134,7 +147,10 @@ impl Binder<'_> {
         // The merged columns stand before the others.
         let mut star: Vec<Entry> = vec![];
         for one in &merged {
-            let value = self.merged_value(one, kind, span)?;
+            let value = match &collations {
+                Some(scope) => self.within(scope.clone(), |binder| binder.merged_value(one, kind, span))?.0,
+                None => self.merged_value(one, kind, span)?,
+            };
             star.push(Entry { name: one.left.name.clone(), value, relation: None });
         }
         let is_other = |name: &str, side: &dyn Fn(&Merged) -> &Entry| merged.iter().all(|one| side(one).name != name);

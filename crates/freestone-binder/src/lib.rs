@@ -71,6 +71,7 @@ mod world;
 
 pub use binder::{Options, Parameter, bind, bind_expression, bind_type};
 pub use bound::{Bound, Heading};
+pub use collations::{COLLATED, COLLATION, collation_metadata, collation_name};
 pub use error::{BindError, ErrorKind};
 pub use reading::{
     Named, Place, PlacedParameter, Reference, all_of, each_expression, each_reference, named_tables, placed_parameters,

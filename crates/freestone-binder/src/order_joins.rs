@@ -85,8 +85,12 @@ impl Binder<'_> {
                 parts(&value, &left, span)?
             }
             JoinCondition::Using(_) => {
-                let pair = |one: &Merged| (one.left.value.clone(), Operator::Eq, one.right.value.clone());
-                let mut equal: Vec<(Expr, Operator, Expr)> = merged.iter().map(pair).collect();
+                let scope = joined_scope(&left, &right, span)?;
+                let mut equal = vec![];
+                for one in &merged {
+                    let [one, other] = self.compared(one, &scope, span)?;
+                    equal.push((one, Operator::Eq, other));
+                }
                 let Some((left, _, right)) = equal.pop() else { return Err(no_inequality(span)) };
                 Condition { equal, left, operator: Operator::GtEq, right, of_right: vec![], rest: vec![] }
             }

@@ -1,6 +1,7 @@
 //! Keys of orders.
 
 use datafusion_expr::SortExpr;
+use freestone_sql::Span;
 use freestone_sql::tree::{SortKey, SortOrder};
 
 use datafusion_expr::Expr;
@@ -16,6 +17,17 @@ impl Binder<'_> {
             let value = self.expression(&key.value)?;
             let value = self.collated(&key.value, value)?;
             sorts.push(self.sort(value, key.order));
+        }
+        Ok(sorts)
+    }
+
+    /// Values as keys of an order.
+    pub fn sorts_of_values(&mut self, values: Vec<Expr>, order: SortOrder, span: Span) -> Result<Vec<SortExpr>> {
+        let mut sorts = vec![];
+        for value in values {
+            self.without_collated_parts(&value, span)?;
+            let key = self.own_key(value, span)?;
+            sorts.push(self.sort(key, order));
         }
         Ok(sorts)
     }

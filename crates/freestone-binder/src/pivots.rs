@@ -6,8 +6,8 @@ use arrow_schema::DataType;
 use datafusion_expr::{Cast, Distinct, Expr, LogicalPlan};
 use freestone_sql::Span;
 use freestone_sql::tree::{
-    self, BinaryOperator, CastForm, ExprKind, Link, Literal, Name, ObjectName, Pivot, PivotColumn, PivotValues,
-    SelectItem, SortOrder, Star, Type, TypeKind,
+    self, BinaryOperator, CastForm, ExprKind, GroupBy, Link, Literal, Name, ObjectName, Pivot, PivotColumn,
+    PivotValues, SelectItem, SortOrder, Star, Type, TypeKind,
 };
 
 use crate::aggregates::Groups;
@@ -56,14 +56,14 @@ impl Binder<'_> {
             }
         }
         let groups = self.pivot_groups(pivot, &aggregates, span)?;
-        let keys: Vec<Expr> = groups.iter().map(|item| item.value.clone()).collect();
+        let keys = self.groups(&GroupBy::All, &groups)?;
         let mut items = groups;
         for value in &combinations {
             for aggregate in &aggregates {
                 items.push(self.pivot_column(aggregate, value, aggregates.len())?);
             }
         }
-        Ok(Block { items, groups: Some(Groups { sets: vec![keys] }), ..Block::default() })
+        Ok(Block { items, groups: keys.or_else(|| Some(Groups::default())), ..Block::default() })
     }
 
     /// The values of a column that get columns of their own: those that the PIVOT lists, or all there are.
@@ -96,6 +96,10 @@ impl Binder<'_> {
     /// The query for all values of a column, each once and in their order.
     fn distinct_values(&mut self, column: &tree::Expr, rows: &LogicalPlan) -> Result<LogicalPlan> {
         let (span, value) = (column.span, self.expression(column)?);
+        if self.collation_of(&value).is_some() {
+            return Err(invalid(span, "PIVOT of texts with a collation is not available")
+                .with_hint("pivot a subquery that selects the texts COLLATE C"));
+        }
         let plan = plans::filter(rows.clone(), Expr::IsNotNull(Box::new(value.clone()))).at(span)?;
         let plan = plans::project(plan, vec![value.alias("value")]).at(span)?;
         let plan = LogicalPlan::Distinct(Distinct::All(Arc::new(plan)));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion_expr::{Expr, LogicalPlan, Sort, SortExpr};
 use freestone_sql::Span;
-use freestone_sql::tree::{ExprKind, Literal, OrderBy, Query, QueryBody, SortKey, SortOrder};
+use freestone_sql::tree::{ExprKind, Literal, OrderBy, Query, QueryBody, SortKey};
 
 use crate::binder::Binder;
 use crate::error::{At, Result, invalid};
@@ -78,7 +78,7 @@ impl Binder<'_> {
             }
         }
         let (keys, _) = self.within(scope, |binder| match order {
-            OrderBy::All(order) => Ok(binder.all_columns(&rows, *order)),
+            OrderBy::All(order) => binder.sorts_of_values(plans::columns(rows.plan.schema()), *order, span),
             OrderBy::Keys(keys) => {
                 let mut sorts = vec![];
                 for key in keys.iter().filter(|key| !is_constant(&key.value)) {
@@ -89,10 +89,6 @@ impl Binder<'_> {
         })?;
         let names = rows.names;
         Ok(Rows { plan: sorted(rows.plan, keys).at(span)?, names })
-    }
-
-    fn all_columns(&self, rows: &Rows, order: SortOrder) -> Vec<SortExpr> {
-        plans::columns(rows.plan.schema()).into_iter().map(|column| self.sort(column, order)).collect()
     }
 
     /// The keys of a key, of which COLUMNS has several.
@@ -118,7 +114,8 @@ impl Binder<'_> {
                 return Err(invalid(key.value.span, message));
             };
             let column = Expr::Column(plans::column(rows.plan.schema(), at));
-            return Ok(self.sort(column, key.order));
+            let value = self.own_key(column, key.value.span)?;
+            return Ok(self.sort(value, key.order));
         }
         let by_origin =
             || origins::place(&key.value, &rows.names, origins).map(|at| plans::column(rows.plan.schema(), at));

@@ -38,17 +38,19 @@ impl Binder<'_> {
                 )
                 .with_hint("compute it in a subquery of FROM"));
             }
-            values.push(self.scope().outer(value).at(operand.span)?);
+            values.push(value);
         }
         let rows = self.query(query)?;
-        let schema = rows.plan.schema().clone();
-        let (found, wanted) = (schema.fields().len(), values.len());
+        let (found, wanted) = (rows.plan.schema().fields().len(), values.len());
         if found != wanted {
             return Err(invalid(span, format!("the subquery has {found} columns, and the row before it {wanted}")));
         }
+        let rows = self.collate_columns(&mut values, rows.plan, span)?;
+        let schema = rows.schema().clone();
+        let values = values.into_iter().map(|value| self.scope().outer(value).at(span)).collect::<Result<Vec<_>>>()?;
         let pairs = values.into_iter().zip(plans::columns(&schema)).collect();
         let compared = self.rows_compared(operator, pairs, &schema, span)?;
-        let plan = plans::project(rows.plan, vec![compared.alias("compared")]).at(span)?;
+        let plan = plans::project(rows, vec![compared.alias("compared")]).at(span)?;
         let quantifier = if all { SetQuantifier::All } else { SetQuantifier::Any };
         let expr = Box::new(Expr::Literal(ScalarValue::Boolean(Some(true)), None));
         Ok(Expr::SetComparison(SetComparison { expr, subquery: subquery(plan), op: Operator::Eq, quantifier }))

@@ -112,16 +112,24 @@ impl Binder<'_> {
         block.qualify = self.clause(select.qualify.as_ref())?;
         match &select.distinct {
             None => {}
-            Some(tree::Distinct::Rows) => block.distinct = true,
+            Some(tree::Distinct::Rows) => match self.keys_of_items(&block.items, select.span)? {
+                Some(keys) => block.distinct_on = keys,
+                None => block.distinct = true,
+            },
             Some(tree::Distinct::On(keys)) => {
                 for key in keys {
-                    block.distinct_on.extend(self.output_key(key, &block.items)?);
+                    for value in self.output_key(key, &block.items)? {
+                        block.distinct_on.push(self.own_key(value, key.span)?);
+                    }
                 }
             }
         }
         block.order = match order_by {
             None => vec![],
-            Some(OrderBy::All(order)) => block.items.iter().map(|item| self.sort(item.value.clone(), *order)).collect(),
+            Some(OrderBy::All(order)) => {
+                let values: Vec<Expr> = block.items.iter().map(|item| item.value.clone()).collect();
+                self.sorts_of_values(values, *order, select.span)?
+            }
             Some(OrderBy::Keys(keys)) => self.output_order(keys, &block.items)?,
         };
         Ok(block)

@@ -53,12 +53,25 @@ impl Binder<'_> {
             let message = format!("the queries of a set operation have {width} and {other} columns");
             return Err(invalid(span, message).with_hint("write NULL for a column that one does not have, or BY NAME"));
         }
+        let collations = self.common_collations(&left, &right, span)?;
+        let is_collated = collations.iter().any(Option::is_some);
         let names = left.names;
         let plan = match link.operator {
             SetOperator::Union => {
                 let builder = LogicalPlanBuilder::from(left.plan).union(right.plan).at(span)?;
                 let plan = builder.build().at(span)?;
-                if link.all { plan } else { LogicalPlan::Distinct(Distinct::All(Arc::new(plan))) }
+                let plan = if is_collated { self.with_collations(plan, &collations, span)? } else { plan };
+                match (link.all, is_collated) {
+                    (true, _) => plan,
+                    (false, true) => self.distinct_by_collation(plan, span)?,
+                    (false, false) => LogicalPlan::Distinct(Distinct::All(Arc::new(plan))),
+                }
+            }
+            SetOperator::Except | SetOperator::Intersect if is_collated => {
+                let message = "EXCEPT and INTERSECT of texts with a collation are not available";
+                return Err(
+                    invalid(span, message).with_hint("write WHERE … IN or NOT IN, or select the texts COLLATE C")
+                );
             }
             SetOperator::Except => LogicalPlanBuilder::except(left.plan, right.plan, link.all).at(span)?,
             SetOperator::Intersect => LogicalPlanBuilder::intersect(left.plan, right.plan, link.all).at(span)?,

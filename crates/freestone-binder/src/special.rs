@@ -29,7 +29,7 @@ impl Binder<'_> {
             }
             SpecialCall::Position { needle, value } => {
                 let mut arguments = [self.expression(value)?, self.expression(needle)?];
-                self.collate_operands(&[value, needle], &mut arguments)?;
+                self.collate_operands(&mut arguments, span)?;
                 return self.scalar_call("strpos", arguments.into(), span);
             }
             SpecialCall::Substring { value, start, length } => {
@@ -113,9 +113,6 @@ impl Binder<'_> {
                 let arguments = vec![self.expression(&bits.value)?, self.expression(&length.value)?];
                 let bits = self.scalar_call("bitstring", arguments, span)?;
                 self.cast_to(bits, SqlType::Normal("VARBIT".to_owned()), false, span)?
-            }
-            ("nullif", [a, b]) if [a, b].iter().any(|one| matches!(one.value.kind, ExprKind::Collate { .. })) => {
-                self.nullif_collated([&a.value, &b.value])?
             }
             ("invoke", arguments) => self.invoked(arguments, span)?,
             ("grouping_id" | "grouping", arguments) => self.grouping(arguments, span)?,

@@ -34,29 +34,25 @@ impl Binder<'_> {
 
     /// `a [NOT] IN (SELECT …)`.
     pub fn in_query(&mut self, operand: &tree::Expr, negated: bool, query: &Query, span: Span) -> Result<Expr> {
-        let (value, rows) = match &operand.kind {
-            ExprKind::Row(values) => {
-                let value = self.row(values, operand.span)?;
-                (value, self.as_one_row_value(query, values.len(), span)?)
-            }
-            _ => (self.expression(operand)?, self.query(query)?),
+        let ExprKind::Row(values) = &operand.kind else {
+            let (value, rows) = (self.expression(operand)?, self.query(query)?);
+            one_column(&rows, span)?;
+            let mut values = [value];
+            let plan = self.collate_columns(&mut values, rows.plan, span)?;
+            let [value] = values;
+            return Ok(Expr::InSubquery(InSubquery { expr: Box::new(value), subquery: subquery(plan), negated }));
         };
-        one_column(&rows, span)?;
-        let (value, plan) = self.collate_query(operand, value, rows.plan, span)?;
-        let (expr, subquery) = (Box::new(value), subquery(plan));
-        Ok(Expr::InSubquery(InSubquery { expr, subquery, negated }))
-    }
-
-    /// The rows of a query as structs.
-    fn as_one_row_value(&mut self, query: &Query, columns: usize, span: Span) -> Result<Rows> {
+        let mut values = self.expressions(values)?;
         let rows = self.query(query)?;
-        let found = rows.plan.schema().fields().len();
+        let (found, columns) = (rows.plan.schema().fields().len(), values.len());
         if found != columns {
             return Err(invalid(span, format!("the subquery has {found} columns, and the row before IN {columns}")));
         }
-        let values = plans::columns(rows.plan.schema());
-        let value = self.scalar_call("struct", values, span)?.alias("row");
-        Ok(Rows { plan: plans::project(rows.plan, vec![value]).at(span)?, names: vec!["row".to_owned()] })
+        let plan = self.collate_columns(&mut values, rows.plan, span)?;
+        let value = self.scalar_call("struct", values, span)?;
+        let row = self.scalar_call("struct", plans::columns(plan.schema()), span)?.alias("row");
+        let plan = plans::project(plan, vec![row]).at(span)?;
+        Ok(Expr::InSubquery(InSubquery { expr: Box::new(value), subquery: subquery(plan), negated }))
     }
 
     /// `a = ANY (…)`, `a < ALL (…)`.
@@ -77,7 +73,9 @@ impl Binder<'_> {
                 one_column(&rows, span)?;
                 let quantifier = if all { SetQuantifier::All } else { SetQuantifier::Any };
                 let op = comparison(operator, span)?;
-                let (value, plan) = self.collate_query(operand, value, rows.plan, span)?;
+                let mut values = [value];
+                let plan = self.collate_columns(&mut values, rows.plan, span)?;
+                let [value] = values;
                 let (expr, subquery) = (Box::new(value), subquery(plan));
                 Ok(Expr::SetComparison(SetComparison { expr, subquery, op, quantifier }))
             }
@@ -102,13 +100,11 @@ impl Binder<'_> {
         {
             let mut all = vec![value];
             all.extend(self.expressions(items)?);
-            let written: Vec<&tree::Expr> = std::iter::once(operand).chain(items).collect();
-            self.collate_operands(&written, &mut all)?;
+            self.collate_operands(&mut all, span)?;
             let items = all.split_off(1);
             return Ok(Expr::InList(InList::new(Box::new(all.remove(0)), items, false)));
         }
-        // A collation without an effect, such as C, is none.
-        if self.collated(operand, value.clone())? != value {
+        if self.collation_of(&value).is_some() {
             let error = invalid(operand.span, "COLLATE is not available before ANY and ALL of a list");
             return Err(error.with_hint("compare with the values of a subquery: = ANY (SELECT unnest(list))"));
         }
@@ -117,6 +113,7 @@ impl Binder<'_> {
             ExprKind::Literal(Literal::Text(_)) => self.text_as_list(list, &value)?,
             _ => self.expression(list)?,
         };
+        self.without_collated_parts(&list, span)?;
         if is_parameter && operator == BinaryOperator::Eq && !all {
             // Its items are tested on encoded data.
             let list = self.with_type_of(list, &value);

@@ -74,6 +74,7 @@ impl Binder<'_> {
     pub fn table(&mut self, table: &Table) -> Result<From> {
         self.deeper(table.span, |binder| {
             let from = binder.of_table(table)?;
+            binder.note_collations(from.plan.schema());
             match &table.sample {
                 Some(sample) => binder.sampled(from, sample, table.span),
                 None => Ok(from),

@@ -48,10 +48,19 @@ impl Binder<'_> {
             WindowFunctionDefinition::AggregateUDF(function) => function.signature(),
             WindowFunctionDefinition::WindowUDF(function) => function.signature(),
         };
-        let args = positional(arguments, signature.parameter_names.clone(), span)?;
+        let mut args = positional(arguments, signature.parameter_names.clone(), span)?;
+        let given = if self.has_collations { args.clone() } else { vec![] };
+        let function = match function {
+            WindowFunctionDefinition::AggregateUDF(aggregate) => {
+                let aggregate = self.collated_aggregate(aggregate, call.distinct, &mut args, span)?;
+                WindowFunctionDefinition::AggregateUDF(aggregate)
+            }
+            other => other,
+        };
         let mut partition_by = vec![];
         for key in window.partition_by.iter().filter(|key| !matches!(key.kind, ExprKind::Literal(_))) {
-            partition_by.push(self.expression(key)?);
+            let value = self.expression(key)?;
+            partition_by.push(self.collated(key, value)?);
         }
         partition_by.extend(self.marks_of(&window, &own_order, span)?);
         let mut order_by = self.sorts(&window.order_by)?;
@@ -63,10 +72,11 @@ impl Binder<'_> {
         let distinct = call.distinct;
         let raw =
             RawWindowExpr { func_def, args, partition_by, order_by, window_frame, filter, null_treatment, distinct };
-        match self.world.functions.window_call(raw).at(span)? {
-            PlannerResult::Planned(value) => Ok(value.unalias()),
-            PlannerResult::Original(raw) => Ok(self.of_window(raw)),
-        }
+        let value = match self.world.functions.window_call(raw).at(span)? {
+            PlannerResult::Planned(value) => value.unalias(),
+            PlannerResult::Original(raw) => self.of_window(raw),
+        };
+        self.of_collated(value, &given, span)
     }
 
     /// An aggregate or a window function. Of those that are both, the window function.
@@ -93,6 +103,7 @@ impl Binder<'_> {
         }
         for key in order_by {
             let value = self.expression(&key.value)?;
+            let value = self.collated(&key.value, value)?;
             let key = self.sort(value, key.order);
             let direction = if key.asc { "ASC" } else { "DESC" };
             let nulls = if key.nulls_first { "FIRST" } else { "LAST" };

@@ -53,6 +53,7 @@ impl Memory {
             one("freestone_as_normal_or_null", 2, DataType::Utf8View, immutable),
             one("freestone_as_enum", 2, DataType::Utf8View, immutable),
             one("freestone_rounded_time", 2, DataType::Time64(TimeUnit::Nanosecond), immutable),
+            one("freestone_collated", 2, DataType::Utf8View, immutable),
             one("hashed", 1, DataType::Utf8View, immutable),
             one("random", 0, DataType::Float64, Volatility::Volatile),
         ]);

@@ -65,6 +65,8 @@ pub(crate) fn changed(
         None | Some(TextType::Json) => {}
         Some(TextType::Enum(_)) => return Err(no_change_to("an ENUM")),
         Some(TextType::Normal(kind)) => return Err(no_change_to(&kind.name())),
+        // No name of a type has a collation.
+        Some(TextType::Collated(_)) => {}
     }
     stored(name, written, known)
 }

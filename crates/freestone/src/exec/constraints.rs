@@ -2,8 +2,8 @@
 
 use datafusion::arrow::datatypes::Schema;
 use freestone_sql::tree::{
-    ColumnConstraint, ColumnConstraintKind, ColumnDefinition, Enforced, Expr, Name, ObjectName, References,
-    TableConstraint, TableConstraintKind,
+    ColumnConstraint, ColumnConstraintKind, ColumnDefinition, Enforced, Expr, Name, References, TableConstraint,
+    TableConstraintKind,
 };
 use freestone_store::schema::{CheckConstraint, ForeignKey, Identity, TableSchema, UniqueKey, usual_constraint_name};
 use freestone_store::{Snapshot, is_comparable};
@@ -13,7 +13,7 @@ use crate::exec::row_checks;
 use crate::exec::sequences::{self, Generated};
 use crate::internal_names::is_temporary;
 use crate::sql::names::kept_name;
-use crate::sql::text_types::TextType;
+use crate::sql::text_types::{TextType, of_check};
 use crate::text_types;
 
 /// Constraints as they are declared, with the columns as the statement names them.
@@ -30,6 +30,8 @@ pub(crate) struct Constraints {
     defaults: Vec<(String, String)>,
     /// Columns and their declared types, and whether those limit the length of values.
     types: Vec<(String, (String, bool))>,
+    /// Columns and their collations.
+    collations: Vec<(String, String)>,
     /// Columns with values from a sequence.
     generated: Vec<Generated>,
 }
@@ -68,11 +70,14 @@ impl Constraints {
         }
     }
 
-    /// Adds the CHECKs of the columns of a query's result that are of an ENUM or of texts in a normal form.
+    /// Adds the CHECKs of the columns of a query's result that are of an ENUM, of texts in a normal form, or have a
+    /// collation.
     pub fn add_text_types(&mut self, fields: &Schema) {
         for field in fields.fields() {
             let labels = text_types::labels_of(field).map(TextType::Enum);
-            if let Some(kind) = labels.or_else(|| text_types::normal_of(field).map(TextType::Normal)) {
+            let collated = || text_types::collation_of(field).map(|name| TextType::Collated(name.to_owned()));
+            let normal = || text_types::normal_of(field).map(TextType::Normal);
+            if let Some(kind) = labels.or_else(normal).or_else(collated) {
                 self.add_text_type(field.name(), &kind);
             }
         }
@@ -122,11 +127,33 @@ impl Constraints {
             Kind::References(references, enforced) => {
                 self.foreign.push((foreign_key(name, columns(), references)?, *enforced));
             }
-            Kind::Collate(collation) => check_collation(column, collation)?,
+            Kind::Collate(collation) => {
+                let name = freestone_binder::collation_name(collation).ok_or_else(|| {
+                    Error::unsupported(format!("collation {collation} is not available"))
+                        .with_hint("collations are C, POSIX, BINARY, NOCASE, NOACCENT and NFC, and several such as NOCASE.NOACCENT")
+                })?;
+                self.collations.push((column.to_owned(), name));
+            }
             Kind::Generated(_) => {
                 return Err(Error::unsupported(format!("{constraint} is not available in this version")).with_hint(
                     "there are NOT NULL, DEFAULT, GENERATED AS IDENTITY, PRIMARY KEY, UNIQUE, CHECK, and REFERENCES",
                 ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the CHECKs that stand for the collations of columns.
+    fn collate(&mut self, schema: &TableSchema) -> Result<()> {
+        for (column, name) in std::mem::take(&mut self.collations) {
+            let data_type = &schema.columns.get(schema.index_of(&column)?).map(|column| &column.data_type);
+            let kind = TextType::Collated(name.clone());
+            let has_type = self.checks.iter().any(|check| check.columns == [column.clone()] && is_of_type(check));
+            if !data_type.is_some_and(|data_type| data_type.is_string()) || has_type {
+                return Err(Error::invalid(format!("column {column}: only VARCHAR has a collation")));
+            }
+            if !name.is_empty() {
+                self.add_text_type(&column, &kind);
             }
         }
         Ok(())
@@ -151,7 +178,8 @@ impl Constraints {
     ///
     /// # Errors
     /// A constraint names a column that the table does not have, two have the same name, or it is a second PRIMARY KEY.
-    pub fn apply(self, table: &str, mut schema: TableSchema, base: &Snapshot) -> Result<TableSchema> {
+    pub fn apply(mut self, table: &str, mut schema: TableSchema, base: &Snapshot) -> Result<TableSchema> {
+        self.collate(&schema)?;
         let usual = |columns: &[String], suffix: &str| usual_constraint_name(table, columns, suffix);
         for (name, sql) in self.defaults {
             schema.set_default(schema.index_of(&name)?, Some(sql));
@@ -274,20 +302,10 @@ fn add_checks(schema: &mut TableSchema, table: &str, checks: Vec<Check>) {
     }
 }
 
-/// A column of a table has the usual collation.
-fn check_collation(column: &str, collation: &ObjectName) -> Result<()> {
-    const HINT: &str = "write it in comparisons and ORDER BY";
-    for part in &collation.parts {
-        match part.text.to_lowercase().as_str() {
-            "c" | "posix" | "binary" | "default" | "ucs_basic" => {}
-            "nocase" | "noaccent" | "nfc" => {
-                let message = format!("column {column}: COLLATE {collation} is not available for columns");
-                return Err(Error::unsupported(message).with_hint(HINT));
-            }
-            _ => return Err(Error::unsupported(format!("collation {collation} is not available")).with_hint(HINT)),
-        }
-    }
-    Ok(())
+/// Whether a CHECK stands for the type of a column.
+fn is_of_type(check: &Check) -> bool {
+    let check = CheckConstraint { name: String::new(), condition: check.condition.clone() };
+    of_check(&check).is_some()
 }
 
 fn foreign_key(name: Option<String>, columns: Vec<String>, references: &References) -> Result<ForeignKey> {

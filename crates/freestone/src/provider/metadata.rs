@@ -40,7 +40,7 @@ use crate::sql::names::SCHEMA;
 use crate::sql::statement::quote;
 use crate::sql::text_types;
 use crate::temp_schema::TempSchema;
-use crate::text_types::{column_type, field_type};
+use crate::text_types::{column_collation, column_type, field_type};
 use crate::workload::{LoggedPredicate, LoggedScan, WorkloadLog};
 
 /// Makes the table functions of one statement's snapshot known to it.
@@ -675,7 +675,9 @@ fn column_definitions(table: &Table, snapshot: &Snapshot) -> Vec<String> {
             }
             (None, None) => table.schema.default_of(at).map(|sql| format!(" DEFAULT {}", in_parentheses(sql))),
         };
-        parts.push(format!("{name} {data_type}{}{not_null}", default.unwrap_or_default()));
+        let collation = column_collation(&table.schema, &column.name);
+        let collation = collation.map(|collation| format!(" COLLATE {collation}")).unwrap_or_default();
+        parts.push(format!("{name} {data_type}{collation}{}{not_null}", default.unwrap_or_default()));
     }
     for column in definitions::generated(snapshot, &table.name) {
         let data_type = column.data_type.as_ref().map(|name| format!(" {name}")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! ENUM and JSON in SQL: the functions by which their casts and the CHECKs of their columns are computed, and the types
+//! ENUM, JSON and collations in SQL: the functions by which their casts and the CHECKs of their columns are computed, and the types
 //! that such a CHECK stands for.
 
 use freestone_binder::SqlType;
@@ -25,6 +25,9 @@ pub(crate) const CHECK_NORMAL: &str = "freestone_is_normal";
 /// A value as a text in a normal form.
 pub(crate) const CAST_NORMAL: &str = "freestone_as_normal";
 pub(crate) const CAST_NORMAL_OR_NULL: &str = "freestone_as_normal_or_null";
+
+/// Always true: its arguments are a column and its collation.
+pub(crate) const CHECK_COLLATION: &str = "freestone_has_collation";
 
 /// A time of day, rounded to a number of digits behind the second.
 pub(crate) const ROUNDED_TIME: &str = "freestone_rounded_time";
@@ -55,6 +58,8 @@ pub(crate) enum TextType {
     Enum(Vec<String>),
     Json,
     Normal(NormalText),
+    /// Any texts, which are compared by the collation of this name.
+    Collated(String),
 }
 
 impl TextType {
@@ -77,6 +82,7 @@ impl TextType {
             TextType::Enum(labels) => format!("{CHECK}({column}, {})", literals(labels)),
             TextType::Json => format!("{CHECK_JSON}({column})"),
             TextType::Normal(kind) => format!("{CHECK_NORMAL}({column}, {})", literal(&kind.name())),
+            TextType::Collated(collation) => format!("{CHECK_COLLATION}({column}, {})", literal(collation)),
         }
     }
 
@@ -86,6 +92,7 @@ impl TextType {
             TextType::Enum(labels) => type_text(labels),
             TextType::Json => "JSON".to_owned(),
             TextType::Normal(kind) => kind.name(),
+            TextType::Collated(_) => "VARCHAR".to_owned(),
         }
     }
 
@@ -102,6 +109,7 @@ impl TextType {
             TextType::Json => {
                 Error::new(ErrorKind::Constraint, format!("column {column}: malformed JSON: {}", start_of(text)))
             }
+            TextType::Collated(_) => Error::new(ErrorKind::Internal, format!("column {column} takes any text")),
         }
     }
 }
@@ -109,7 +117,7 @@ impl TextType {
 /// The column and its type, if a CHECK stands for one.
 pub(crate) fn of_check(check: &CheckConstraint) -> Option<(String, TextType)> {
     // Most do not, and need not be parsed.
-    if ![CHECK, CHECK_JSON, CHECK_NORMAL].iter().any(|own| check.condition.starts_with(own)) {
+    if ![CHECK, CHECK_JSON, CHECK_NORMAL, CHECK_COLLATION].iter().any(|own| check.condition.starts_with(own)) {
         return None;
     }
     let Expr { kind: ExprKind::Call(call), .. } = freestone_sql::parse_expression(&check.condition).ok()? else {
@@ -127,6 +135,7 @@ pub(crate) fn of_check(check: &CheckConstraint) -> Option<(String, TextType)> {
     let kind = match function.text.as_str() {
         CHECK => TextType::Enum(labels),
         CHECK_JSON if labels.is_empty() => TextType::Json,
+        CHECK_COLLATION => TextType::Collated(labels.into_iter().next()?),
         CHECK_NORMAL => TextType::Normal(NormalText::of_name(labels.first()?)?),
         _ => return None,
     };

@@ -3,8 +3,10 @@
 //!
 //! A column of such a type is a VARCHAR with a CHECK that calls a function here, from which the type is read again. The
 //! fields of columns and casts to an ENUM have its labels as metadata ([`LABELS`]); a rule ([`enum_order::EnumOrder`])
-//! finds them there, and compares and sorts by the places of the labels.
+//! finds them there, and compares and sorts by the places of the labels. A column with a collation is kept in the same way; the binder
+//! compares by what its field says.
 
+mod collations;
 pub(crate) mod declared;
 pub(crate) mod enum_extremes;
 mod enum_functions;
@@ -21,6 +23,7 @@ use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef}
 use datafusion::error::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::SessionState;
+use freestone_binder::{COLLATION, collation_metadata};
 use freestone_store::Snapshot;
 use freestone_store::schema::{CheckConstraint, Column, TableSchema};
 
@@ -39,9 +42,14 @@ const MADE_JSON: &str = "freestone.made_json";
 /// The metadata of a field with the name of its [`NormalText`].
 pub(crate) const NORMAL: &str = "freestone.normal";
 
+/// The collation of a field's texts.
+pub(crate) fn collation_of(field: &Field) -> Option<&str> {
+    field.metadata().get(COLLATION).map(String::as_str).filter(|name| !name.is_empty())
+}
+
 /// Registers the functions in a session.
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
-    let all = enum_functions::all().into_iter().chain(normal_functions::all());
+    let all = enum_functions::all().into_iter().chain(normal_functions::all()).chain(collations::all());
     all.into_iter().try_for_each(|function| state.register_udf(Arc::new(function)).map(drop))
 }
 
@@ -159,6 +167,14 @@ pub(crate) fn column_type(schema: &TableSchema, column: &Column) -> String {
     }
 }
 
+/// The collation that was declared for a column.
+pub(crate) fn column_collation(schema: &TableSchema, column: &str) -> Option<String> {
+    schema.checks.iter().filter_map(of_check).find_map(|(name, kind)| match kind {
+        TextType::Collated(collation) if name == column => Some(collation),
+        _ => None,
+    })
+}
+
 /// The number of lists in one another.
 fn dimensions(data_type: &DataType) -> usize {
     match data_type {
@@ -192,6 +208,9 @@ fn with_types(schema: SchemaRef, table: &TableSchema, has_lists: bool) -> Schema
             TextType::Enum(labels) => metadata(labels),
             TextType::Normal(kind) => normal_metadata(*kind),
             TextType::Json => HashMap::from([(JSON.to_owned(), String::new())]),
+            // The type of the column may have changed.
+            TextType::Collated(name) if field.data_type().is_string() => collation_metadata(name),
+            TextType::Collated(_) => return None,
         })
     };
     let fields = schema.fields().iter().map(|field| match typed(field) {
