@@ -101,9 +101,11 @@ fn nothing_below_the_engine_knows_what_is_above() {
         assert_eq!(above, None, "{name} must not know SQL");
         check_code(name, &["datafusion", "sqlparser"], "knows SQL");
     }
-    // Its parser and planner are ours: DataFusion's are not compiled.
+    // Its parser, planner and reader of files are ours: DataFusion's are not compiled.
     let features = read("Cargo.toml");
-    assert!(!features.contains("\"sql\""), "Cargo.toml has DataFusion's feature for SQL");
+    for feature in ["\"sql\"", "\"parquet\""] {
+        assert!(!features.contains(feature), "Cargo.toml has DataFusion's feature {feature}");
+    }
     let purity = ["std::fs", "std::net", "std::thread", "std::time", "std::env", "std::process", "arrow_", "rand::"];
     check_code("freestone-codec", &purity, "is values and bytes only");
 }

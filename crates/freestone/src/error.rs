@@ -13,6 +13,7 @@ use freestone_advisor::AdvisorError;
 use freestone_sql::SyntaxError;
 use freestone_store::StoreError;
 use freestone_store::log::LogError;
+use parquet::errors::ParquetError;
 use std::borrow::Cow;
 
 use crate::internal_names::{MARK, ROW_ID_COLUMN, is_temporary, without_marks};
@@ -262,7 +263,6 @@ fn translate(error: &DataFusionError) -> Error {
         DataFusionError::Execution(message) if message.contains(" panicked with message ") => internal(clean(message)),
         DataFusionError::Execution(message) | DataFusionError::Configuration(message) => Error::invalid(clean(message)),
         DataFusionError::IoError(inner) => Error::new(ErrorKind::Io, inner.to_string()),
-        DataFusionError::ParquetError(inner) => Error::new(ErrorKind::Io, format!("cannot read Parquet: {inner}")),
         DataFusionError::ObjectStore(inner) => Error::new(ErrorKind::Io, inner.to_string()),
         DataFusionError::ExecutionJoin(inner) if inner.is_cancelled() => Error::cancelled(),
         DataFusionError::Internal(message) if OF_USERS.iter().any(|part| message.contains(part)) => {
@@ -297,6 +297,8 @@ fn translate_external(error: &(dyn std::error::Error + Send + Sync + 'static)) -
         translate(inner)
     } else if let Some(inner) = error.downcast_ref::<ArrowError>() {
         translate_arrow(inner)
+    } else if let Some(inner) = error.downcast_ref::<ParquetError>() {
+        Error::new(ErrorKind::Io, format!("cannot read Parquet: {inner}"))
     } else {
         let message = error.to_string();
         let kind = if message.starts_with("regex parse error") { ErrorKind::Invalid } else { ErrorKind::Io };

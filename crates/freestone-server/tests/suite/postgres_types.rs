@@ -277,6 +277,10 @@ async fn functions_have_the_types_of_postgresql() {
     // A parameter that is declared counts.
     let statement = client.prepare_typed("SELECT pg_typeof($1)::text", &[Type::INT2]).await.expect("prepared");
     assert_eq!(statement.params(), [Type::INT2]);
+    let name: String = client.query_one(&statement, &[&7_i16]).await.expect("a name").get(0);
+    assert_eq!(name, "smallint");
+    let statement = client.prepare_typed("SELECT 1", &[Type::INT2]).await.expect("prepared");
+    assert_eq!(client.query_one(&statement, &[&7_i16]).await.expect("a row").get::<_, i32>(0), 1);
     // Without a declared type, a number of these functions is a text.
     for sql in ["SELECT pg_sleep($1)", "SELECT pg_try_advisory_lock($1)"] {
         client.query_one(sql, &[&"0"]).await.expect(sql);

@@ -264,6 +264,10 @@ impl Connection {
             parameters::parameter(at + 1, decoded.transpose()?.as_deref(), format, declared, planned, &zone)
         });
         let mut values = values.collect::<Result<Vec<_>, _>>()?;
+        // Those that are declared and stand nowhere have been read, and are left out.
+        if let Some(statement) = prepared.work.statement() {
+            values.truncate(statement.parameter_names()?.count());
+        }
         for at in &prepared.as_texts {
             let declared = prepared.declared.get(*at).copied().unwrap_or(0);
             if let Some(value) = values.get_mut(*at) {
