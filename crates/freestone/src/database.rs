@@ -278,6 +278,7 @@ fn store_options(options: &Options, division: &Division) -> StoreOptions {
 
 fn runtime(options: &Options, division: &Division) -> Result<Arc<RuntimeEnv>> {
     let pool: Arc<dyn MemoryPool> = match division.pool {
+        Some(bytes) if options.spills_always => Arc::new(SpillPool::short(bytes)),
         Some(bytes) => Arc::new(TrackConsumersPool::new(SpillPool::new(bytes), NAMED_CONSUMERS)),
         None => Arc::new(UnboundedMemoryPool::default()),
     };

@@ -66,6 +66,8 @@ impl Division {
 #[derive(Debug)]
 pub(crate) struct SpillPool {
     bytes: usize,
+    /// Whether operators get memory for one batch only, for tests.
+    is_short: bool,
     used: Mutex<Used>,
 }
 
@@ -82,6 +84,9 @@ struct Used {
 fn is_exchange(consumer: &MemoryConsumer) -> bool {
     consumer.name().starts_with("RepartitionExec")
 }
+
+/// The consumer of a fused query.
+pub(crate) const FUSED: &str = "a fused query";
 
 /// Every consumer may reserve this many bytes, even if the process has reached its limit.
 const SMALL_BYTES: usize = 1 << 20;
@@ -113,7 +118,12 @@ fn spills(consumer: &MemoryConsumer) -> bool {
 
 impl SpillPool {
     pub fn new(bytes: usize) -> SpillPool {
-        SpillPool { bytes, used: Mutex::default() }
+        SpillPool { bytes, is_short: false, used: Mutex::default() }
+    }
+
+    /// A pool that refuses every second claim of an operator that can spill, and all of a fused query.
+    pub fn short(bytes: usize) -> SpillPool {
+        SpillPool { is_short: true, ..SpillPool::new(bytes) }
     }
 }
 
@@ -167,6 +177,9 @@ impl MemoryPool for SpillPool {
             return Ok(());
         }
         check_heap(reservation, additional)?;
+        if self.is_short && (can_spill && held > 0 || reservation.consumer().name() == FUSED) {
+            return Err(resources_datafusion_err!("this pool has memory for one batch"));
+        }
         let small = SMALL_BYTES.min(self.bytes / SMALL_SHARE);
         let left = if can_spill {
             let shared = (self.bytes.saturating_sub(used.unspillable) / 5 * 3).max(self.bytes / 4);

@@ -32,6 +32,9 @@ pub struct Options {
     pub disk_cache: Option<DiskCache>,
     /// The permissions that new files and folders of the database do not have, besides those of the process's umask.
     pub umask: u32,
+    /// For tests: operators spill with every batch, as if there were no memory for another one.
+    #[doc(hidden)]
+    pub spills_always: bool,
 }
 
 impl Default for Options {
@@ -47,6 +50,7 @@ impl Default for Options {
             pmem_bytes: PmemOptions::default().bytes,
             disk_cache: None,
             umask: PRIVATE,
+            spills_always: false,
         }
     }
 }

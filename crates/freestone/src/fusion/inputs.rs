@@ -20,6 +20,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use super::expressions::Known;
+use crate::memory::FUSED;
 use crate::context::{Cancellation, within};
 use crate::provider::FreestoneSource;
 
@@ -51,7 +52,7 @@ impl RunContext {
 
     /// The run begins, on behalf of the statement of this thread.
     pub fn begin(&self, context: &TaskContext) {
-        let _ = self.reservation.set(MemoryConsumer::new("a fused query").register(context.memory_pool()));
+        let _ = self.reservation.set(MemoryConsumer::new(FUSED).register(context.memory_pool()));
         let _ = self.statement.set(crate::context::current());
     }
 

@@ -126,6 +126,12 @@ fn queries_again() {
     run("tests/slt", Some(|_| "design = 'column'".into()), Form::Again);
 }
 
+/// No operator has memory for a second batch: the executor gives all queries up, and what sorts and groups writes files.
+#[test]
+fn spilling() {
+    run("tests/slt", Some(|_| VACUUM.into()), Form::Spilling);
+}
+
 /// Tables of several segments, of which three workers read some each.
 #[test]
 fn on_three_workers() {
@@ -150,6 +156,8 @@ enum Form {
     Again,
     /// Parts of them run on workers.
     OnWorkers,
+    /// With files in place of memory.
+    Spilling,
 }
 
 /// Tasks that have begun on workers, and why others did not.
@@ -181,6 +189,7 @@ async fn run_file(file: &Path, design: DesignOf, form: Form) -> Result<(), Strin
         threads: 2,
         memory_limit: Some(1 << 30),
         pmem_emulated: Some(Default::default()),
+        spills_always: matches!(form, Form::Spilling),
         ..Options::default()
     };
     // On disk if a design is tested, and otherwise in memory.
