@@ -295,9 +295,9 @@ pub struct DiskCosts {
     pub folder: String,
     /// Whether reads bypassed the system's cache.
     pub direct: bool,
-    /// Sequential reads, by unit and depth.
+    /// Sequential reads, by unit and depth. A quick calibration lacks long reads of which many are in flight.
     pub sequential: Vec<DiskPoint>,
-    /// Random reads, by unit and depth.
+    /// Random reads, likewise.
     pub random: Vec<DiskPoint>,
     /// Nanoseconds per byte of durable writes.
     pub write: Measured,
@@ -340,6 +340,10 @@ impl DiskCosts {
         let mut depths: Vec<u32> = points.iter().map(|p| p.depth).collect();
         depths.sort_unstable();
         depths.dedup();
+        // A depth at which only shorter reads were measured says nothing of this one.
+        let longest = |of: &dyn Fn(u32) -> bool| points.iter().filter(|p| of(p.depth)).map(|p| p.unit).max();
+        let needed = bytes.min(longest(&|_| true).unwrap_or(0) as f64);
+        depths.retain(|depth| longest(&|own| own == *depth).is_some_and(|unit| unit as f64 >= needed));
         let of_depth = |depth: u32| {
             let own = points.iter().filter(|p| p.depth == depth);
             let mut own: Vec<(f64, f64)> = own.map(|p| (p.unit as f64, of(p))).collect();

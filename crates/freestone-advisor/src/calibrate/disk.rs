@@ -1,5 +1,6 @@
 //! The disk of a folder, read as scans read it: through the store's medium, past the system's cache if possible.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -14,6 +15,13 @@ use crate::profile::{DiskCosts, DiskPoint, Measured};
 
 const UNITS: [usize; 4] = [4 << 10, 32 << 10, 128 << 10, 512 << 10];
 const DEPTHS: [usize; 4] = [1, 4, 16, 48];
+
+/// The units and depths that a file of `bytes` bytes can show: a batch takes at most half of it. Of a larger one, the
+/// random places would be most of the file, in order.
+fn batches(bytes: usize) -> impl Iterator<Item = (usize, usize)> {
+    let all = UNITS.into_iter().flat_map(|unit| DEPTHS.map(|depth| (unit, depth)));
+    all.filter(move |(unit, depth)| unit * depth * 2 <= bytes)
+}
 
 /// A name that no other calibration of this folder has at the same time.
 fn unused_name() -> String {
@@ -64,15 +72,13 @@ fn read(
     let file = disk.open(name).map_err(StoreError::from)?;
     let folder = folder.display().to_string();
     let mut costs = DiskCosts { folder, direct, sequential: vec![], random: vec![], write };
-    for unit in UNITS {
-        for depth in DEPTHS {
-            let point = |random| -> Result<DiskPoint> {
-                let (ns, cpu_ns) = reads(&file, bytes, unit, depth, random, timing)?;
-                Ok(DiskPoint { unit: unit as u64, depth: depth as u32, ns, cpu_ns })
-            };
-            costs.random.push(point(true)?);
-            costs.sequential.push(point(false)?);
-        }
+    for (unit, depth) in batches(bytes) {
+        let point = |random| -> Result<DiskPoint> {
+            let (ns, cpu_ns) = reads(&file, bytes, unit, depth, random, timing)?;
+            Ok(DiskPoint { unit: unit as u64, depth: depth as u32, ns, cpu_ns })
+        };
+        costs.random.push(point(true)?);
+        costs.sequential.push(point(false)?);
     }
     Ok(costs)
 }
@@ -95,17 +101,13 @@ fn reads(
     let (begin, worked) = (Instant::now(), processor_ns());
     let (mut samples, mut done) = (vec![], 0);
     while samples.len() < rounds && (samples.len() < 2 || begin.elapsed().as_nanos() < time) {
-        let mut requests: Vec<ReadRequest> = (0..depth)
-            .map(|_| {
-                next = if random { state.next() as usize % places } else { (next + 1) % places };
-                ReadRequest { offset: (next * unit) as u64, len: unit }
-            })
-            .collect();
-        if random {
-            // Adjacent ranges would be read together.
-            requests.sort_unstable_by_key(|r| r.offset);
-            requests.dedup_by_key(|r| r.offset);
-        }
+        let at: Vec<usize> = match random {
+            true => different_places(&mut state, places, depth),
+            false => (next..next + depth).map(|place| place % places).collect(),
+        };
+        next = (next + depth) % places;
+        let requests: Vec<ReadRequest> =
+            at.iter().map(|place| ReadRequest { offset: (place * unit) as u64, len: unit }).collect();
         let start = Instant::now();
         for result in file.read_many(&requests) {
             result.map_err(StoreError::from)?;
@@ -116,10 +118,46 @@ fn reads(
     Ok((Measured::of(&samples), (processor_ns() - worked) / done.max(1) as f64))
 }
 
+/// `count` of `places` places, in ascending order and each of them once, so that a batch has all of its reads. `count` is
+/// at most `places`.
+fn different_places(random: &mut Random, places: usize, count: usize) -> Vec<usize> {
+    let mut taken = BTreeSet::new();
+    while taken.len() < count.min(places) {
+        taken.insert(random.below(places as u64) as usize);
+    }
+    taken.into_iter().collect()
+}
+
 /// The processor time of all threads of the process so far.
 fn processor_ns() -> f64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the call writes a time to its argument, which is a variable of this function.
     unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
     time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_takes_at_most_half_of_the_file() {
+        let of = |bytes: usize| batches(bytes).collect::<Vec<_>>();
+        assert_eq!(of(192 << 20).len(), UNITS.len() * DEPTHS.len(), "a whole calibration has every point");
+        let quick = of(8 << 20);
+        assert!(!quick.contains(&(512 << 10, 48)) && !quick.contains(&(512 << 10, 16)), "{quick:?}");
+        assert!(quick.contains(&(512 << 10, 4)) && quick.contains(&(32 << 10, 48)), "{quick:?}");
+        assert!(of(4 << 10).is_empty());
+    }
+
+    #[test]
+    fn random_batches_have_all_of_their_reads() {
+        let mut random = Random(1);
+        for _ in 0..100 {
+            let places = different_places(&mut random, 64, 48);
+            assert_eq!(places.len(), 48);
+            assert!(places.is_sorted_by(|a, b| a < b) && places.iter().all(|place| *place < 64), "{places:?}");
+        }
+        assert_eq!(different_places(&mut random, 3, 48), [0, 1, 2]);
+    }
 }

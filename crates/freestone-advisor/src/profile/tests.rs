@@ -58,6 +58,19 @@ fn longer_reads_take_longer_and_more_at_once_take_less_each() {
 }
 
 #[test]
+fn reads_that_were_not_measured_at_a_depth_take_as_long_as_at_the_nearest() {
+    let mut disk = Profile::assumed().hardware.disk.expect("a disk");
+    let whole = disk.clone();
+    for points in [&mut disk.sequential, &mut disk.random] {
+        points.retain(|point| u64::from(point.depth) * point.unit < 48 * (128 << 10));
+    }
+    assert_eq!(disk.random.len() + 1, whole.random.len());
+    assert_eq!(disk.read_ns(131_072.0, 48.0), whole.read_ns(131_072.0, 8.0));
+    assert_eq!(disk.next_ns(500_000.0, 20.0), whole.next_ns(500_000.0, 8.0));
+    assert_eq!(disk.read_ns(32_768.0, 48.0), whole.read_ns(32_768.0, 48.0));
+}
+
+#[test]
 fn kernels_lie_between_those_of_the_nearest_parameters() {
     let engine = Profile::assumed().engine;
     let of = |length| engine.kernel(Form::Chunk, Family::Fsst, Operation::Decode, length, 1.0).expect("texts");
