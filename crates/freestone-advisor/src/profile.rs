@@ -158,6 +158,11 @@ impl Measured {
         Measured { value: self.value * factor, low: self.low * factor, high: self.high * factor }
     }
 
+    /// The measurement without values below `least`, for what cannot be free.
+    pub fn at_least(self, least: f64) -> Self {
+        Measured { value: self.value.max(least), low: self.low.max(least), high: self.high.max(least) }
+    }
+
     /// The difference to another measurement, at least zero: the cost of one step without the rest.
     pub fn minus(self, other: Measured) -> Self {
         let value = (self.value - other.value).max(0.0);

@@ -35,7 +35,7 @@ pub fn measure(folder: &Path, timing: &Timing, warnings: &mut Vec<String>) -> Re
     let medium = |direct| Disk::open(folder, true, DiskOptions { direct, ..DiskOptions::default() });
     let disk = medium(DirectMode::On).map_err(StoreError::from)?;
     let name = unused_name();
-    let write = write(&disk, &name, bytes).inspect_err(|_| {
+    let write = writes(&disk, &name, bytes, timing).inspect_err(|_| {
         let _ = disk.remove(&name);
     })?;
     let costs = read(&disk, &name, bytes, true, folder, write, timing).or_else(|_| {
@@ -47,17 +47,29 @@ pub fn measure(folder: &Path, timing: &Timing, warnings: &mut Vec<String>) -> Re
     costs
 }
 
-fn write(disk: &Disk, name: &str, bytes: usize) -> Result<Measured> {
-    const PART: usize = 1 << 20;
+/// Nanoseconds per byte of durable writes, of files with a part of `bytes`. What they leave is a file of all `bytes`, to be
+/// read.
+fn writes(disk: &Disk, name: &str, bytes: usize, timing: &Timing) -> Result<Measured> {
     let mut random = Random(7);
     let mut content = vec![0u8; bytes];
     content.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&random.next().to_le_bytes()));
+    let mut samples = vec![];
+    for _ in 0..timing.sweeps() {
+        samples.push(write(disk, name, &content[..bytes / 4])?);
+        disk.remove(name).map_err(StoreError::from)?;
+    }
+    write(disk, name, &content)?;
+    Ok(Measured::of(&samples))
+}
+
+/// Writes a file. Returns the nanoseconds per byte until it is durable.
+fn write(disk: &Disk, name: &str, content: &[u8]) -> Result<f64> {
+    const PART: usize = 1 << 20;
     let start = Instant::now();
     let mut file = disk.create(name).map_err(StoreError::from)?;
     content.chunks(PART).try_for_each(|part| file.append(part)).map_err(StoreError::from)?;
     file.finish().map_err(StoreError::from)?;
-    let ns = start.elapsed().as_nanos() as f64 / bytes as f64;
-    Ok(Measured { value: ns, low: ns * 0.5, high: ns * 2.0 })
+    Ok(start.elapsed().as_nanos() as f64 / content.len() as f64)
 }
 
 fn read(
@@ -138,6 +150,7 @@ fn processor_ns() -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Effort;
     use super::*;
 
     #[test]
@@ -148,6 +161,16 @@ mod tests {
         assert!(!quick.contains(&(512 << 10, 48)) && !quick.contains(&(512 << 10, 16)), "{quick:?}");
         assert!(quick.contains(&(512 << 10, 4)) && quick.contains(&(32 << 10, 48)), "{quick:?}");
         assert!(of(4 << 10).is_empty());
+    }
+
+    #[test]
+    fn writes_are_repeated_and_leave_the_whole_file() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let disk = Disk::open(folder.path(), true, DiskOptions::default()).expect("a disk");
+        let write = writes(&disk, "file", 1 << 20, &Timing::new(Effort::Quick)).expect("it is written");
+        assert!(0.0 < write.low && write.low <= write.value && write.value <= write.high, "{write:?}");
+        let left = std::fs::metadata(folder.path().join("file")).expect("the file");
+        assert!(left.len() >= 1 << 20 && left.len() < 2 << 20, "{left:?}");
     }
 
     #[test]

@@ -444,7 +444,7 @@ fn tuple_output(costs: &mut EngineCosts, timing: &Timing) {
     costs.tuple_byte = of_texts.minus(views).scaled(1.0 / TEXT_BYTES as f64);
 }
 
-/// Encoding and sorting, measured by writing small tables.
+/// Encoding and sorting, measured by writing small tables, a few times each.
 fn writing(costs: &mut EngineCosts, timing: &Timing) -> Result<()> {
     let rows = if timing.is_quick() { 8 << 10 } else { 256 << 10 };
     let mut random = Random(29);
@@ -453,22 +453,20 @@ fn writing(costs: &mut EngineCosts, timing: &Timing) -> Result<()> {
         (format!("c{}", random.below(1 << 40)), Arc::new(Int64Array::from(values)), "")
     };
     let columns: Vec<Named> = (0..4).map(|_| numbers()).collect();
-    let write = |columns: &[Named], options: &[(&str, &str)]| -> Result<f64> {
-        let start = std::time::Instant::now();
-        Bench::new(columns, options, true)?;
-        Ok(start.elapsed().as_nanos() as f64)
+    let timing = Timing { least: timing.sweeps(), most: timing.sweeps(), ..timing.clone() };
+    let write = |columns: &[Named], options: &[(&str, &str)]| -> Result<Measured> {
+        timing.measure_each(|| Bench::new(columns, options, true).map(|_| 1.0))
     };
     let unsorted = write(&columns, &[("design", "column")])?;
     let sorted = write(&columns, &[("design", "column"), ("sort", &columns[0].0)])?;
     let values = (rows * columns.len()) as f64;
-    let spread = |ns: f64| Measured { value: ns, low: ns * 0.5, high: ns * 2.0 };
-    costs.encode_value = spread(unsorted / values);
-    costs.sort_value = spread((sorted - unsorted).max(values) / values);
+    costs.encode_value = unsorted.scaled(1.0 / values);
+    costs.sort_value = sorted.minus(unsorted).scaled(1.0 / values).at_least(1.0);
     let texts =
         StringViewArray::from_iter_values((0..rows).map(|row| format!("some text, number {}", row * 7919 % 100_003)));
     let bytes: f64 = texts.iter().flatten().map(str::len).sum::<usize>() as f64;
     let of_texts = write(&[("t".into(), Arc::new(texts), "")], &[("design", "column")])?;
-    let ns = (of_texts - unsorted / columns.len() as f64).max(bytes * 0.1) / bytes;
-    costs.encode_byte = spread(ns);
+    let of_number_column = unsorted.scaled(1.0 / columns.len() as f64);
+    costs.encode_byte = of_texts.minus(of_number_column).scaled(1.0 / bytes).at_least(0.1);
     Ok(())
 }

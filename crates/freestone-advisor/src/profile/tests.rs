@@ -21,6 +21,7 @@ fn intervals_hold_their_value() {
     assert_eq!(step.value, 1.0);
     assert!(step.low <= step.value && step.value <= step.high);
     assert_eq!(measured.minus(Measured::exact(9.0)).value, 0.0);
+    assert_eq!(measured.at_least(2.0), Measured { value: 3.0, low: 2.0, high: 5.0 });
 }
 
 #[test]
