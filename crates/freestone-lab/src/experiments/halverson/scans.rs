@@ -122,10 +122,10 @@ fn run(options: &RunOptions, notify: Notify<'_>) -> Result<Vec<Part>> {
 
 fn parts(measured: &Measured, single: &Single, d4: &view::D4, bandwidth: f64, rows: usize) -> Vec<Part> {
     let text = format!(
-        "All rows, no predicate, one thread, blocks of 100 tuples that nobody keeps; averages of five runs, cold with direct I/O \
-         at {bandwidth:.0} MB/s. Slotted rows have the paper's 16 bytes of header and 4 of slot at each tuple, and values of 4 \
-         bytes. Super tuples and columns have 4 bytes a value, too (`encode` plain), and so have levels of super tuples; runs of \
-         columns are bit-packed. What packing makes of rows and columns is in holloway-scans."
+        "All rows, no predicate, one thread, blocks of 100 tuples that nobody keeps; averages of five runs, with error bars of one \
+         standard deviation, cold with direct I/O at {bandwidth:.0} MB/s. Slotted rows have the paper's 16 bytes of header and 4 of \
+         slot at each tuple, and values of 4 bytes. Super tuples and columns have 4 bytes a value, too (`encode` plain), and so \
+         have levels of super tuples; runs of columns are bit-packed. What packing makes of rows and columns is in holloway-scans."
     );
     let predicted = model::predict(&measured.narrow[measured.narrow.len() - 1], measured.all(), bandwidth);
     let mut checks = verdicts::claims(measured, d4, bandwidth);
@@ -188,10 +188,10 @@ fn parts(measured: &Measured, single: &Single, d4: &view::D4, bandwidth: f64, ro
 }
 
 fn lines(title: &str, x_label: &str, x: Vec<f64>, cases: &[Vec<Case>]) -> Part {
-    let series = DESIGNS
-        .iter()
-        .enumerate()
-        .map(|(at, design)| Series::new(*design, cases.iter().map(|case| case[at].measured.cold_ms).collect()));
+    let series = DESIGNS.iter().enumerate().map(|(at, design)| Series {
+        spread: cases.iter().map(|case| case[at].measured.cold_deviation).collect(),
+        ..Series::new(*design, cases.iter().map(|case| case[at].measured.cold_ms).collect())
+    });
     Part::Lines(Lines {
         title: title.into(),
         x_label: x_label.into(),
@@ -277,6 +277,12 @@ mod tests {
         let findings = experiments::run("halverson-scans", &options, &|_| {}).expect("the run succeeds");
         let charts = findings.parts.iter().filter(|part| matches!(part, Part::Lines(_))).count();
         assert_eq!(charts, 11 + 5 + 1);
+        let of_width = findings.parts.iter().filter_map(|part| match part {
+            Part::Lines(chart) if chart.x_label == "columns of the table" => chart.series.first(),
+            _ => None,
+        });
+        let measured: Vec<_> = of_width.filter(|line| line.spread.len() == WIDTHS.len()).collect();
+        assert!(measured.len() >= 3, "lines of measurements have error bars: {measured:?}");
         assert!(findings.parts.iter().any(|part| matches!(part, Part::Stacks(_))));
         assert!(findings.checks().count() >= 15);
         assert!(findings.checks().all(|check| !check.place.is_empty() && check.holds == check.why.is_empty()));

@@ -173,8 +173,10 @@ fn with_one_predicate(sweep: &Sweep, of_one: Option<&Sweep>, percent: f64) -> Pa
     let chart = sweep.chart(percent, Clock::Cold);
     let Part::Lines(mut chart) = chart else { return chart };
     if let Some(of_one) = of_one.filter(|of_one| sweep.plan.counts == of_one.plan.counts) {
-        let line =
-            |design: &str| Series::new(format!("{design}, one predicate"), of_one.times(percent, design, Clock::Cold));
+        let line = |design: &str| Series {
+            spread: of_one.deviations(percent, design),
+            ..Series::new(format!("{design}, one predicate"), of_one.times(percent, design, Clock::Cold))
+        };
         chart.series.extend(["row", "column"].map(line));
     }
     Part::Lines(chart)
@@ -238,8 +240,12 @@ mod tests {
         let findings = experiments::run("holloway-scans", &options, &|_| {}).expect("the run succeeds");
         let charts = findings.parts.iter().filter(|part| matches!(part, Part::Lines(_))).count();
         assert_eq!(charts, 10 + 1 + 4 + 4 + 3 + 2 + 2 + 3 + 4);
-        let of_figure_7 = |part: &&Part| matches!(part, Part::Lines(chart) if chart.series.iter().any(|s| s.label == "row, one predicate"));
-        assert_eq!(findings.parts.iter().filter(of_figure_7).count(), 4);
+        let of_one = findings.parts.iter().filter_map(|part| match part {
+            Part::Lines(chart) => chart.series.iter().find(|line| line.label == "row, one predicate"),
+            _ => None,
+        });
+        let spreads: Vec<usize> = of_one.map(|line| line.spread.len()).collect();
+        assert_eq!(spreads, [NARROW.len(); 4], "Figure 7 has four charts, and each of its points an error bar");
         assert!(findings.checks().count() >= 20);
         assert!(findings.checks().all(|check| !check.place.is_empty() && check.holds == check.why.is_empty()));
     }
