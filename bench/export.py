@@ -173,6 +173,8 @@ class Run:
     peak: int
     #: The seconds after which the client had this number of rows, for clients that note that.
     arrivals: list[tuple[float, int]] = field(default_factory=list)
+    #: The seconds of a connection, which are not part of `seconds`; None where the client makes it within its fetch.
+    connect: float | None = None
 
 
 @dataclass
@@ -279,7 +281,7 @@ def fetch(
     finally:
         client.end()
     seconds, first, arrivals = measured["seconds"], measured.get("first"), measured["arrivals"]
-    return Run(seconds, first, wire, server_cpu, measured["cpu"], int(measured["peak"]), arrivals)
+    return Run(seconds, first, wire, server_cpu, measured["cpu"], int(measured["peak"]), arrivals, measured["connect"])
 
 
 def reset_rate(options: argparse.Namespace) -> None:

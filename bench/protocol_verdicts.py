@@ -60,6 +60,20 @@ def survey(seconds: Times, wire: Times) -> Iterator[Verdict]:
         )
 
 
+def steps(divided: Mapping[str, Sequence[float]]) -> Iterator[Verdict]:
+    """Figure 1: the seconds of connecting, of executing and of the transfer, by engine."""
+    known = {name: values for name, values in divided.items() if name.partition(":")[0] in ("postgres", "mariadb", "clickhouse")}
+    shares = {name: 100 * sum(values[:2]) / max(sum(values), 1e-9) for name, values in known.items()}
+    if shares:
+        yield Verdict(
+            "connecting and executing take little of the time, and (de)serialization and transfer most (less than a tenth)",
+            max(shares.values()) < 10,
+            f"connecting and executing take {listed(shares, '%')}",
+            "2.1, Figure 1",
+            "this scale has few rows, which today's clients of columns fetch in a fraction of a second",
+        )
+
+
 def latencies(x: Sequence[float], seconds: Mapping[str, Sequence[float]]) -> Iterator[Verdict]:
     """Figure 3: seconds by delay in ms."""
     growth = {name: values[-1] / values[0] for name, values in seconds.items() if len(values) == len(x)}

@@ -199,7 +199,7 @@ class FakeLaboratory:
             def export(self, network, engines, dataset="lineitem", forms="stored", scale=None):
                 self.runs += 1
                 engines = ["paper:sentinel", "paper:mask", *engines] if "paper" in engines else engines
-                run = {"seconds": 1.0 + self.runs, "first": 0.5, "wire": 2e6, "server_cpu": 0.1, "client_cpu": 0.1, "peak": 1e6}
+                run = {"seconds": 1.0 + self.runs, "first": 0.5, "connect": 0.25, "wire": 2e6, "server_cpu": 0.1, "client_cpu": 0.1, "peak": 1e6}
                 one = {"runs": [run], "error": "", "checked": "yes"}
                 found = {name.removesuffix(":"): one for name in engines}
                 return {
@@ -252,6 +252,46 @@ def test_experiments_of_the_protocol_become_parts(tmp_path, monkeypatch):
         assert all(check["detail"] == "no root" for check in lab.checks if check.get("is_unmeasured"))
         assert sum(part["kind"] == "table" for part in lab.parts) >= 1
     assert missing == {"survey": ["Figure 3", "Figure 4"], "design": ["Table 5", "Table 7"]}
+
+
+def test_the_parts_of_a_fetch_are_told_apart():
+    protocol = pytest.importorskip("protocol")
+    run = {"seconds": 2.0, "first": 0.1, "connect": 0.02}
+    outcomes = [
+        ("postgres:copy-text", {"runs": [run, run]}),
+        ("postgres:text", {"runs": [run | {"first": None}]}),
+        ("quack", {"runs": [run | {"connect": None}]}),
+        ("mariadb", {"runs": []}),
+    ]
+    figure = protocol.figure_1(outcomes)
+    assert figure["parts"][0] == "connection" and len(figure["parts"]) == 3
+    (group,) = figure["groups"]
+    assert [(bar["label"], bar["values"]) for bar in group["bars"]] == [("postgres:copy-text", [0.02, 0.1, 1.9])]
+    assert "not postgres:text, quack, which" in group["note"]
+    (little,) = verdicts.steps(protocol.divided(outcomes))
+    assert little.holds and "5.94 %" in little.detail
+    (little,) = verdicts.steps({"postgres:adbc": [0.1, 0.1, 1.0], "csv": [0.0, 0.0, 1.0]})
+    assert not little.holds
+    assert list(verdicts.steps({"csv": [0.0, 0.0, 1.0]})) == []
+
+
+def test_a_second_connection_is_timed_and_closed():
+    clients = pytest.importorskip("export_client")
+
+    class Slow(clients.Client):
+        opened, closed = 0, 0
+
+        def connect(self):
+            Slow.opened += 1
+
+        def close(self):
+            Slow.closed += 1
+
+    job = {"endpoint": {}, "options": {}}
+    assert 0 <= Slow(job, None).connecting() < 10
+    assert (Slow.opened, Slow.closed) == (2, 1)
+    Slow.connects = False
+    assert Slow(job, None).connecting() is None
 
 
 def test_short_and_late_runs_name_what_they_leave_out(tmp_path, monkeypatch):
