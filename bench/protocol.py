@@ -72,6 +72,8 @@ ADAPTED = tuple(
     f"{name}+chunk_size=262144"
     for name in ("freestone", "fixed:plain", "fixed:plain-lz4", "fixed:plain-zstd", "fixed:encoded", "fixed:encoded-zstd")
 )
+#: Seconds by which the system counts the processor time of other processes.
+TICK = 1 / os.sysconf("SC_CLK_TCK")
 #: The shares of the rows at which arrivals are drawn, in percent.
 ARRIVED = (10, 20, 30, 40, 50, 60, 70, 80, 90, 100)
 
@@ -231,6 +233,12 @@ def median(outcome: dict[str, Any], what: str) -> float | None:
     return values[middle] if len(values) % 2 else (values[middle - 1] + values[middle]) / 2
 
 
+def cpu_seconds(outcome: dict[str, Any]) -> float | None:
+    """The processor time of server and client; at least a tick, by which the server's is counted."""
+    server, client = median(outcome, "server_cpu"), median(outcome, "client_cpu")
+    return None if server is None or client is None else max(server + client, TICK)
+
+
 def wrong(run: dict[str, Any]) -> tuple[bool, str]:
     """Whether no engine returned a wrong result, and a text with the engines that returned none."""
     outcomes = {name: outcome for found in run["results"].values() for name, outcome in found.items()}
@@ -272,6 +280,14 @@ def survey(lab: Laboratory) -> None:
     seconds = {name: value for name, found in outcomes if (value := median(found, "seconds"))}
     wire = {name: value / 1e6 for name, found in outcomes if (value := median(found, "wire"))}
     lab.check_all(verdicts.survey(seconds, wire))
+    cpu = {name: value for name, found in outcomes if (value := cpu_seconds(found))}
+    lab.check_all(
+        verdicts.conclusions(
+            {name: 1e6 * value / run["rows"] for name, value in wire.items()},
+            {name: value / gigabytes for name, value in seconds.items()},
+            {name: value / gigabytes for name, value in cpu.items()},
+        )
+    )
     lab.check_all(verdicts.steps(divided(outcomes)))
     lab.parts.append(figure_1(outcomes))
     claims = {

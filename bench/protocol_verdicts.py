@@ -60,6 +60,47 @@ def survey(seconds: Times, wire: Times) -> Iterator[Verdict]:
         )
 
 
+#: The databases whose protocols send rows, and what their bytes per row are made of.
+ROWS = {
+    "mariadb": "a header of four bytes per row, and lengths of one byte in the place of CSV's separators",
+    "postgres:text": "fields are long here, so that lengths of four bytes are a small part of a row",
+}
+
+
+def conclusions(row_bytes: Times, seconds: Times, cpu: Times) -> Iterator[Verdict]:
+    """Section 5, on one machine: bytes on the wire per row, and per gigabyte the elapsed seconds and the processor time of both
+    sides, by engine."""
+    for name, why in ROWS.items():
+        if name in row_bytes and "csv" in row_bytes:
+            more = row_bytes[name] / row_bytes["csv"]
+            yield Verdict(
+                f"{name}: the protocol suffers from per-row overhead (a tenth more bytes than the row's line in CSV)",
+                more >= 1.1,
+                f"{row_bytes[name]:.1f} bytes per row, the line in CSV has {row_bytes['csv']:.1f}: {more:.2f} ×",
+                "5",
+                why,
+            )
+    spent = {name: cpu[name] for name in DATABASES if name in cpu}
+    if spent and "csv:drained" in cpu:
+        base = cpu["csv:drained"]
+        yield Verdict(
+            "protocols of databases suffer from expensive (de)serialization (ten times the processor time of a file over a socket)",
+            min(spent.values()) >= 10 * base,
+            f"{base:.3g} s/GB for the file, which nobody parses; {listed(spent, 's/GB')}, for server and client, with execution",
+            "5",
+            "these clients end with a table in Arrow's format, and newer protocols than the paper's send columns",
+        )
+    shares = {name: spent[name] / seconds[name] for name in spent if seconds.get(name)}
+    if shares:
+        yield Verdict(
+            "on one machine most of the time is (de)serialization (processor time is more than half of the elapsed time)",
+            min(shares.values()) > 0.5,
+            f"processor time per elapsed time: {listed(shares, '×')}",
+            "2.1",
+            "server and client wait for each other, and what they wait for costs no processor time",
+        )
+
+
 def steps(divided: Mapping[str, Sequence[float]]) -> Iterator[Verdict]:
     """Figure 1: the seconds of connecting, of executing and of the transfer, by engine."""
     known = {name: values for name, values in divided.items() if name.partition(":")[0] in ("postgres", "mariadb", "clickhouse")}

@@ -291,6 +291,21 @@ def test_experiments_of_the_protocol_become_parts(tmp_path, monkeypatch):
     assert missing == {"survey": ["Figure 3", "Figure 4"], "design": ["Table 5", "Table 6", "Table 7"]}
 
 
+def test_the_papers_conclusions_follow_from_bytes_and_processor_time():
+    # The paper's Table 1: gigabytes of 60 million rows. Its PostgreSQL sends more than the file, its MySQL hardly.
+    row_bytes = {"csv": 119.8, "mariadb": 124.0, "postgres:text": 173.2}
+    cpu = {"csv:drained": 0.5, "mariadb": 9.0, "postgres:text": 18.0}
+    found = [*verdicts.conclusions(row_bytes, {"mariadb": 12.0, "postgres:text": 20.0}, cpu)]
+    assert [verdict.holds for verdict in found] == [False, True, True, True]
+    assert "1.45 ×" in found[1].detail and all(verdict.why for verdict in found)
+    found = [*verdicts.conclusions({}, {"mariadb": 30.0}, cpu | {"mariadb": 4.0})]
+    assert [verdict.holds for verdict in found] == [False, False]
+    assert [*verdicts.conclusions({"mariadb": 9.0}, {}, {"csv:drained": 1.0})] == []
+    protocol = pytest.importorskip("protocol")
+    assert protocol.cpu_seconds({"runs": [{"server_cpu": 0.0, "client_cpu": 0.0}]}) == protocol.TICK
+    assert protocol.cpu_seconds({"runs": []}) is None
+
+
 def test_the_parts_of_a_fetch_are_told_apart():
     protocol = pytest.importorskip("protocol")
     run = {"seconds": 2.0, "first": 0.1, "connect": 0.02}
