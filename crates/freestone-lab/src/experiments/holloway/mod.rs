@@ -65,7 +65,7 @@ fn store(
 
 /// The options of a design by its name, compressed as in Table 1. Dense pages choose bit-packing, differences of the
 /// sorted prefix and dictionaries without an option; these are the table's encodings for rows.
-fn form(generated: Generated, design: &str) -> String {
+pub(super) fn form(generated: Generated, design: &str) -> String {
     let columns = generated.schema().fields().len();
     let pinned = |encoding: &dyn Fn(usize) -> &'static str| {
         let list: Vec<String> = (1..=columns).map(|number| format!("c{number}: {}", encoding(number))).collect();
