@@ -10,6 +10,9 @@ pub mod compare;
 mod error;
 pub mod experiments;
 pub mod flight;
+// The build script's, here for its tests.
+#[cfg(test)]
+mod identity;
 #[cfg(target_os = "linux")]
 pub mod link;
 

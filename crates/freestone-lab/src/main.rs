@@ -187,9 +187,9 @@ fn refutation(refuted: &[String]) -> Result<(), Failure> {
     ))
 }
 
-/// One line with the versions of this program and its parts.
+/// One line with the version of this program, and the identity of its build, by which results of another build are told apart.
 fn versions() -> String {
-    format!("freestone-lab {}", env!("CARGO_PKG_VERSION"))
+    format!("freestone-lab {} (build {})", env!("CARGO_PKG_VERSION"), env!("FREESTONE_LAB_BUILD"))
 }
 
 fn generate(name: &str, scale: f64, output: &Path) -> Result<(), Failure> {
@@ -252,6 +252,13 @@ fn link(_: &LinkArgs) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn versions_name_the_build() {
+        let (_, build) = versions().split_once(" (build ").map(|(a, b)| (a.to_owned(), b.to_owned())).expect("a build");
+        let build = build.trim_end_matches(')');
+        assert!(build.len() == 16 && build.chars().all(|digit| digit.is_ascii_hexdigit()), "{build}");
+    }
 
     #[test]
     fn a_check_that_does_not_hold_fails_the_run() {
