@@ -36,6 +36,9 @@ pub enum LabError {
     /// No experiment has this name.
     #[error("there is no experiment {name}; there are {known}")]
     Unknown { name: String, known: String },
+    /// The machine has less than an experiment needs.
+    #[error("{0}")]
+    Lacks(String),
     /// `report` found no results.
     #[error("{} holds no results; run `freestone-lab run` first", path.display())]
     NoResults { path: PathBuf },

@@ -115,7 +115,8 @@ pub struct RunOptions {
 /// Runs the experiment called `name` and writes `{output}/{name}.json`.
 ///
 /// # Errors
-/// There is no experiment of that name, the output cannot be written, a statement fails, or answers differ.
+/// There is no experiment of that name, the machine lacks disk or memory for its tables, the output cannot be written, a statement
+/// fails, or answers differ.
 pub fn run(name: &str, options: &RunOptions, notify: Notify<'_>) -> Result<Findings> {
     let Some(experiment) = EXPERIMENTS.iter().find(|experiment| experiment.name == name) else {
         let known: Vec<&str> = EXPERIMENTS.iter().map(|experiment| experiment.name).collect();
@@ -123,6 +124,7 @@ pub fn run(name: &str, options: &RunOptions, notify: Notify<'_>) -> Result<Findi
     };
     options.validate()?;
     std::fs::create_dir_all(&options.output).map_err(LabError::file(&options.output))?;
+    requirements::check(name, options)?;
     let start = Instant::now();
     let parts = (experiment.run)(options, notify);
     #[cfg(target_os = "linux")]

@@ -1,12 +1,129 @@
-//! What the report needs of the machine, looked at before it begins: one message says what is missing, and what that leaves out.
+//! What experiments need of the machine, looked at before they begin. Before a report one message says what is missing, and what that
+//! leaves out; a single experiment does not begin without the disk and memory that its tables need at least.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
+
+use super::RunOptions;
+use crate::error::{LabError, Result};
 
 /// The bytes of disk that the report's experiments need at most at the same time: servers of peers with their data.
 const DISK: u64 = 4 << 30;
 /// The bytes of memory: results of 500 MB in a server, in a client, and as messages of both.
 const MEMORY: u64 = 4 << 30;
+
+/// What decides how much an experiment needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    /// The rows of a table; its designs are there at the same time, and other tables are not.
+    Rows,
+    /// The rows of each table that was chosen.
+    RowsOfTables,
+    /// The scale factor of TPC-H or SSB.
+    Scale,
+    /// Every run needs the same.
+    Run,
+}
+
+/// Bytes on the disk and of memory per unit, from the widths of tables. They are rounded down, so that no run is refused that would
+/// end well.
+struct PerUnit {
+    /// The name of the experiment, or its beginning.
+    experiment: &'static str,
+    unit: Unit,
+    /// The number of units by default.
+    default: f64,
+    disk: f64,
+    memory: f64,
+}
+
+const fn per(experiment: &'static str, unit: Unit, default: f64, disk: f64, memory: f64) -> PerUnit {
+    PerUnit { experiment, unit, default, disk, memory }
+}
+
+/// The first line that fits a name counts. Experiments with tenants look at the memory themselves, tenant by tenant, and those of
+/// protocols have their tables outside of the folder of results.
+const PER_UNIT: [PerUnit; 19] = [
+    per("codecs", Unit::Rows, 1e6, 0.0, 16.0),
+    per("holloway-size", Unit::Rows, 1e6, 40.0, 40.0),
+    per("holloway-scans", Unit::RowsOfTables, 1e6, 60.0, 8.0),
+    per("holloway-views", Unit::Rows, 1e6, 80.0, 40.0),
+    per("holloway-joins", Unit::Rows, 1.4e6, 30.0, 40.0),
+    per("holloway-pages", Unit::Rows, 1e6, 60.0, 40.0),
+    per("halverson-scans", Unit::Rows, 1e6, 800.0, 100.0),
+    per("calibrator", Unit::Run, 1.0, 192e6, 128e6),
+    per("memory-layouts", Unit::Rows, 5e5, 40.0, 128.0),
+    per("memory-layouter", Unit::Rows, 2e5, 16.0, 1000.0),
+    per("tenants-", Unit::Scale, 1.0, 4e8, 0.0),
+    per("ptable-", Unit::Rows, 1e6, 80.0, 80.0),
+    per("crossover", Unit::Rows, 1e6, 500.0, 0.0),
+    per("advice", Unit::Rows, 1e6, 200.0, 0.0),
+    per("tpch", Unit::Scale, 0.1, 5e8, 0.0),
+    // The data may be there from another run, so that only the database counts.
+    per("ssb", Unit::Scale, 0.1, 2e8, 0.0),
+    per("scaling", Unit::Scale, 1.0, 2e8, 0.0),
+    // A result of 500 MB in a server, and a part of it as messages.
+    per("protocol-design", Unit::Run, 1.0, 0.0, 1e9),
+    per("protocol-", Unit::Run, 1.0, 0.0, 2e8),
+];
+
+/// Bytes on the disk of the results, and of memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Need {
+    disk: u64,
+    memory: u64,
+}
+
+/// What a run of these options needs at least, and the option that makes it smaller.
+fn need(name: &str, options: &RunOptions) -> (Need, Option<&'static str>) {
+    let Some(per) = PER_UNIT.iter().find(|per| name.starts_with(per.experiment)) else { return Default::default() };
+    let rows = options.rows.map_or(per.default, |rows| rows as f64);
+    let (units, option) = match per.unit {
+        Unit::Rows => (rows, Some("--rows")),
+        Unit::RowsOfTables => (rows * options.tables().len() as f64, Some("--rows")),
+        // The short variant with tenants has a tenth of the rows.
+        Unit::Scale if options.tenants.short => (options.scale.unwrap_or(0.1 * per.default), Some("--scale")),
+        Unit::Scale => (options.scale.unwrap_or(per.default), Some("--scale")),
+        Unit::Run => (1.0, None),
+    };
+    // Experiments with tenants keep their databases.
+    let is_stored = name.starts_with("tenants-") && options.output.join(format!("tenants-sf{units}")).is_dir();
+    let disk = if is_stored { 0.0 } else { per.disk * units };
+    (Need { disk: disk as u64, memory: (per.memory * units) as u64 }, option)
+}
+
+/// Looks whether the machine has what an experiment needs at least.
+///
+/// # Errors
+/// It has not: the message says what is needed, what is there, and what to do.
+pub(super) fn check(name: &str, options: &RunOptions) -> Result<()> {
+    let (need, option) = need(name, options);
+    match shortage(name, need, option, [free_disk(&options.output), free_memory()], &options.output) {
+        Some(text) => Err(LabError::Lacks(text)),
+        None => Ok(()),
+    }
+}
+
+/// What is missing of the disk and of memory, of which `free` is there. `None`: unknown here.
+fn shortage(name: &str, need: Need, option: Option<&str>, free: [Option<u64>; 2], output: &Path) -> Option<String> {
+    let [disk, memory] = free;
+    let smaller = option.map_or(String::new(), |option| format!(", or a smaller {option}"));
+    let mut lacks = vec![];
+    if let Some(free) = disk.filter(|free| *free < need.disk) {
+        let (needed, free, folder) = (gib(need.disk), gib(free), output.display());
+        let advice = format!("make room, name another folder with --output{smaller}");
+        lacks.push(format!("at least {needed} of disk, and {free} are free in {folder} ({advice})"));
+    }
+    if let Some(free) = memory.filter(|free| *free < need.memory) {
+        let (needed, free) = (gib(need.memory), gib(free));
+        lacks.push(format!("at least {needed} of memory, and {free} are free (end other programs{smaller})"));
+    }
+    (!lacks.is_empty()).then(|| format!("{name} needs {}", lacks.join("; and ")))
+}
+
+fn gib(bytes: u64) -> String {
+    format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30))
+}
 
 /// What a machine has of it. `None`: unknown here.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -33,7 +150,6 @@ pub(super) fn missing(output: &Path) -> Option<String> {
 }
 
 fn message(machine: Machine, output: &Path) -> Option<String> {
-    let gib = |bytes: u64| format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30));
     let mut lacks = vec![];
     if let Some(free) = machine.disk.filter(|free| *free < DISK) {
         let what = "large tables and servers of peers may fail; make room, or name another folder with --output";
@@ -90,7 +206,54 @@ fn is_root() -> bool {
 
 #[cfg(test)]
 mod tests {
+    use super::super::EXPERIMENTS;
     use super::*;
+
+    #[test]
+    fn every_experiment_has_its_needs_which_grow_with_its_size() {
+        for experiment in &EXPERIMENTS {
+            let known = PER_UNIT.iter().filter(|per| experiment.name.starts_with(per.experiment)).count();
+            assert!(known > 0, "{} has no line in PER_UNIT", experiment.name);
+        }
+        let of = |name: &str, options: &RunOptions| need(name, options).0;
+        let all = RunOptions { rows: Some(60_000_000), ..RunOptions::default() };
+        let one = RunOptions { tables: vec![freestone_data::holloway::Table::NarrowE], ..all.clone() };
+        assert_eq!(of("holloway-scans", &all).disk, 5 * of("holloway-scans", &one).disk);
+        assert_eq!(of("holloway-pages", &one), Need { disk: 3_600_000_000, memory: 2_400_000_000 });
+        assert!(of("tpch", &RunOptions::default()).disk < of("scaling", &RunOptions::default()).disk);
+        assert_eq!(of("protocol-design", &all), of("protocol-design", &RunOptions::default()));
+        assert_eq!(need("no-experiment", &all), (Need::default(), None));
+    }
+
+    #[test]
+    fn a_shortage_says_what_is_needed_what_is_there_and_what_to_do() {
+        let need = Need { disk: 3 << 30, memory: 5 << 30 };
+        let of = |disk, memory| shortage("holloway-pages", need, Some("--rows"), [disk, memory], Path::new("/results"));
+        assert_eq!(of(Some(3 << 30), Some(5 << 30)), None);
+        assert_eq!(of(None, None), None);
+        let disk = "at least 3.0 GiB of disk, and 1.0 GiB are free in /results (make room, name another folder with --output, or a \
+                    smaller --rows)";
+        assert_eq!(of(Some(1 << 30), None), Some(format!("holloway-pages needs {disk}")));
+        let memory = "at least 5.0 GiB of memory, and 2.0 GiB are free (end other programs, or a smaller --rows)";
+        let both = format!("holloway-pages needs {disk}; and {memory}");
+        assert_eq!(of(Some(1 << 30), Some(2 << 30)), Some(both));
+        let fixed = shortage("calibrator", need, None, [None, Some(0)], Path::new("/results"));
+        assert!(fixed.is_some_and(|text| text.ends_with("0.0 GiB are free (end other programs)")));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_run_that_the_machine_cannot_hold_does_not_begin() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let options = RunOptions { rows: Some(1 << 50), output: folder.path().to_owned(), ..RunOptions::default() };
+        let heard = std::cell::Cell::new(false);
+        let error = super::super::run("holloway-size", &options, &|_| heard.set(true)).expect_err("too large");
+        assert!(
+            matches!(&error, LabError::Lacks(text) if text.contains("of disk") && text.contains("--rows")),
+            "{error}"
+        );
+        assert!(!heard.get(), "it began");
+    }
 
     #[test]
     fn one_message_names_all_that_is_missing() {
