@@ -1,7 +1,9 @@
 //! `unnest` among the items of SELECT: rows of lists, and columns of structs.
 
+use std::sync::Arc;
+
 use arrow_schema::DataType;
-use datafusion_common::{Column, UnnestOptions};
+use datafusion_common::{Column, FunctionalDependencies, UnnestOptions};
 use datafusion_expr::expr::Unnest;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use freestone_sql::Span;
@@ -145,5 +147,11 @@ fn has_unnest(value: &Expr) -> bool {
 /// A row per item of the lists in these columns, which stand next to each other. A NULL or empty list is no row.
 pub(crate) fn unnest(plan: LogicalPlan, columns: Vec<Column>) -> datafusion_common::Result<LogicalPlan> {
     let options = UnnestOptions::new().with_preserve_nulls(false);
-    LogicalPlanBuilder::from(plan).unnest_columns_with_options(columns, options)?.build()
+    let mut plan = LogicalPlanBuilder::from(plan).unnest_columns_with_options(columns, options)?.build()?;
+    // What was unique among the lists is not unique among their items.
+    if let LogicalPlan::Unnest(unnest) = &mut plan {
+        let schema = unnest.schema.as_ref().clone();
+        unnest.schema = Arc::new(schema.with_functional_dependencies(FunctionalDependencies::empty())?);
+    }
+    Ok(plan)
 }

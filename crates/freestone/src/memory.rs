@@ -85,6 +85,9 @@ fn is_exchange(consumer: &MemoryConsumer) -> bool {
     consumer.name().starts_with("RepartitionExec")
 }
 
+/// The memory of groups in a pool that has memory for one batch.
+const FEW_GROUPS_BYTES: usize = 1 << 20;
+
 /// The consumer of a fused query.
 pub(crate) const FUSED: &str = "a fused query";
 
@@ -112,6 +115,15 @@ fn check_heap(reservation: &MemoryReservation, additional: usize) -> DfResult<()
     }
 }
 
+/// Whether a pool that has memory for one batch refuses a claim: every one of a fused query, and those of an operator that can
+/// spill once it holds a few rows. One that groups merges its files with the memory that it groups with.
+fn is_refused(reservation: &MemoryReservation, additional: usize) -> bool {
+    let consumer = reservation.consumer();
+    let few = if consumer.name().contains("Aggregate") { FEW_GROUPS_BYTES } else { 1 << 10 };
+    let held = reservation.size();
+    consumer.name() == FUSED || spills(consumer) && held > 0 && held + additional > few
+}
+
 fn spills(consumer: &MemoryConsumer) -> bool {
     consumer.can_spill() && !is_exchange(consumer)
 }
@@ -121,7 +133,7 @@ impl SpillPool {
         SpillPool { bytes, is_short: false, used: Mutex::default() }
     }
 
-    /// A pool that refuses every second claim of an operator that can spill, and all of a fused query.
+    /// A pool that refuses what [`is_refused`] says.
     pub fn short(bytes: usize) -> SpillPool {
         SpillPool { is_short: true, ..SpillPool::new(bytes) }
     }
@@ -177,8 +189,11 @@ impl MemoryPool for SpillPool {
             return Ok(());
         }
         check_heap(reservation, additional)?;
-        if self.is_short && (can_spill && held > 0 || reservation.consumer().name() == FUSED) {
-            return Err(resources_datafusion_err!("this pool has memory for one batch"));
+        if self.is_short && is_refused(reservation, additional) {
+            let name = reservation.consumer().name();
+            return Err(resources_datafusion_err!(
+                "{name} holds {held} bytes, and this pool has no {additional} more for another batch"
+            ));
         }
         let small = SMALL_BYTES.min(self.bytes / SMALL_SHARE);
         let left = if can_spill {

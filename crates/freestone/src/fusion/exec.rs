@@ -12,13 +12,15 @@ use datafusion::common::internal_err;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::LexOrdering;
-use datafusion::physical_expr::{Partitioning, PhysicalExpr};
+use datafusion::physical_expr::expressions::{DynamicFilterPhysicalExpr, lit};
+use datafusion::physical_expr::{LexOrdering, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::{
     Boundedness, ChildrenPropertiesMode, EmissionType, ReplaceChildrenOptions, SchedulingType, reset_plan_states,
 };
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use freestone_exec::error::ExecError;
@@ -188,9 +190,23 @@ struct Spilling {
 
 impl Spilling {
     fn run(&self) -> Result<SendableRecordBatchStream> {
+        forget_bounds(&self.plan)?;
         let plan = divided(reset_plan_states(self.plan.clone())?)?;
         CoalescePartitionsExec::new(plan).execute(0, self.context.clone())
     }
+}
+
+/// Lets scans pass all rows again that the bounds of the given up run kept out, such as the last row of a top-N: the operators of
+/// the next run have filters of their own, which the scans do not know.
+fn forget_bounds(plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
+    // Those of joins are the keys of the same rows.
+    if plan.is::<SortExec>() || plan.is::<AggregateExec>() {
+        for bounds in plan.dynamic_expressions_produced() {
+            let Some(bounds) = bounds.downcast_ref::<DynamicFilterPhysicalExpr>() else { continue };
+            bounds.update(lit(true))?;
+        }
+    }
+    plan.children().into_iter().try_for_each(forget_bounds)
 }
 
 /// Whether DataFusion's operators may do what failed: there was too little memory, or a file says what is not so.

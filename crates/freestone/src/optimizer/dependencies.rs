@@ -1,16 +1,17 @@
-//! Corrects the functional dependencies of aggregates.
+//! Corrects the functional dependencies of aggregates and of lists as rows.
 //!
 //! DataFusion assumes that columns which determine the input's columns also determine every column of the aggregate:
-//! for groups by `a.id, b.y` of a join, `a.id` alone if it is unique in `a`. Other rules then drop group keys, sort
-//! keys and joins that are needed.
+//! for groups by `a.id, b.y` of a join, `a.id` alone if it is unique in `a`. It also assumes that a column which is unique
+//! among the rows with lists is unique among the rows of their items. Other rules then drop group keys, sort keys,
+//! DISTINCT and joins that are needed.
 
 use std::sync::Arc;
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Dependency, FunctionalDependence, FunctionalDependencies};
 use datafusion::error::Result;
-use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan};
-use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Unnest};
+use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
 /// The rule, which runs before each rule that reads dependencies.
 #[derive(Debug)]
@@ -18,7 +19,7 @@ pub(crate) struct Dependencies;
 
 /// The rules that read dependencies.
 pub(crate) const READERS: [&str; 4] =
-    ["replace_distinct_aggregate", "eliminate_join", "eliminate_duplicated_expr", "optimize_projections"];
+    [REPLACE_DISTINCT, "eliminate_join", "eliminate_duplicated_expr", "optimize_projections"];
 
 impl OptimizerRule for Dependencies {
     fn name(&self) -> &str {
@@ -30,30 +31,65 @@ impl OptimizerRule for Dependencies {
     }
 
     fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        let corrected = plan.transform_up_with_subqueries(|node| match node {
-            LogicalPlan::Aggregate(aggregate) => corrected(aggregate),
-            node => Ok(Transformed::no(node)),
-        })?;
-        if !corrected.transformed {
-            return Ok(corrected);
-        }
-        let recomputed = corrected.data.transform_up_with_subqueries(|node| match node {
-            LogicalPlan::Aggregate(aggregate) => Ok(Transformed::yes(self::corrected(aggregate)?.data)),
-            node => node.recompute_schema().map(Transformed::yes),
-        })?;
         // Reported as no change, so that the optimizer does not run another pass because of it.
-        Ok(Transformed::no(recomputed.data))
+        with_corrected(plan).map(Transformed::no)
     }
 }
 
-fn corrected(mut aggregate: Aggregate) -> Result<Transformed<LogicalPlan>> {
-    let found = aggregate.schema.functional_dependencies();
-    let right = dependencies(&aggregate);
-    if *found == right {
-        return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
+/// The same plan with the right dependencies.
+fn with_corrected(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let found = plan.transform_up_with_subqueries(corrected)?;
+    if !found.transformed {
+        return Ok(found.data);
     }
-    aggregate.schema = Arc::new(aggregate.schema.as_ref().clone().with_functional_dependencies(right)?);
-    Ok(Transformed::yes(LogicalPlan::Aggregate(aggregate)))
+    let recomputed = found.data.transform_up_with_subqueries(|node| match node {
+        LogicalPlan::Aggregate(_) | LogicalPlan::Unnest(_) => Ok(Transformed::yes(corrected(node)?.data)),
+        node => node.recompute_schema().map(Transformed::yes),
+    })?;
+    Ok(recomputed.data)
+}
+
+/// The rule that replaces DISTINCT by groups. Where it does, the nodes above have DataFusion's dependencies again.
+#[derive(Debug)]
+pub(crate) struct ReplaceDistinct(pub Arc<dyn OptimizerRule + Send + Sync>);
+
+/// The name of that rule in DataFusion.
+pub(crate) const REPLACE_DISTINCT: &str = "replace_distinct_aggregate";
+
+impl OptimizerRule for ReplaceDistinct {
+    fn name(&self) -> &str {
+        REPLACE_DISTINCT
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn supports_rewrite(&self) -> bool {
+        true
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        match plan {
+            LogicalPlan::Distinct(_) => self.0.rewrite(with_corrected(plan)?, config),
+            other => Ok(Transformed::no(other)),
+        }
+    }
+}
+
+fn corrected(mut node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let right = match &node {
+        LogicalPlan::Aggregate(aggregate) => dependencies(aggregate),
+        LogicalPlan::Unnest(_) => FunctionalDependencies::empty(),
+        _ => return Ok(Transformed::no(node)),
+    };
+    if let LogicalPlan::Aggregate(Aggregate { schema, .. }) | LogicalPlan::Unnest(Unnest { schema, .. }) = &mut node
+        && *schema.functional_dependencies() != right
+    {
+        *schema = Arc::new(schema.as_ref().clone().with_functional_dependencies(right)?);
+        return Ok(Transformed::yes(node));
+    }
+    Ok(Transformed::no(node))
 }
 
 /// The dependencies of an aggregate: all keys together determine all columns, and so do those keys that determine the

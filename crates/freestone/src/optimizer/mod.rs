@@ -41,7 +41,7 @@ use aggregate_calls::AggregateCalls;
 use attempts::Attempts;
 use decimal_float_coercion::DecimalFloatCoercion;
 pub(crate) use decimal_float_coercion::{common_of_mixed, in_list_function};
-use dependencies::Dependencies;
+use dependencies::{Dependencies, REPLACE_DISTINCT, ReplaceDistinct};
 use expansion::Expansion;
 use filter_positions::FilterPositions;
 use filter_pushdown::FilterPushdown;
@@ -114,6 +114,7 @@ pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
             rules.push(Arc::new(Dependencies));
         }
         match rule.name() {
+            REPLACE_DISTINCT => rules.push(Arc::new(ReplaceDistinct(rule))),
             "extract_equijoin_predicate" => rules.push(Arc::new(JoinKeys)),
             name if filter_positions::MOVING.contains(&name) => rules.push(Arc::new(FilterPositions(rule))),
             name if unnesting::REPLACED.contains(&name) => {}
