@@ -2,6 +2,7 @@
 
 mod known;
 mod nulls;
+mod without_effect;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use datafusion::arrow::array::{RecordBatch, StringViewArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::config::{
-    ConfigEntry, ConfigExtension, ConfigOptions, ExecutionOptions, ExtensionOptions, OptimizerOptions,
+    ConfigEntry, ConfigExtension, ConfigOptions, ExecutionOptions, ExtensionOptions, OptimizerOptions, SpillCompression,
 };
 use datafusion::common::extensions_options;
 use datafusion::execution::session_state::SessionState;
@@ -26,6 +27,7 @@ use crate::memory;
 use crate::options::Options;
 use known::{DEFAULT_ZONE, SETTINGS, Setting};
 pub(crate) use nulls::{Nulls, nulls};
+pub(crate) use without_effect::{Effect, effect, notice};
 
 extensions_options! {
     /// Freestone's part of the session's settings.
@@ -192,6 +194,7 @@ pub(crate) fn initial(options: &Options) -> SessionConfig {
     // The check compares only nullability, on which plan and expressions may differ (`b IS TRUE`). At run time,
     // an aggregation has the schema of its input.
     settings.execution.skip_physical_aggregate_schema_check = true;
+    settings.execution.spill_compression = SpillCompression::Lz4Frame;
     settings.execution.time_zone = Some(DEFAULT_ZONE.to_owned());
     settings.execution.parquet.pushdown_filters = true;
     settings.execution.parquet.reorder_filters = true;
@@ -233,6 +236,14 @@ fn join_settings(optimizer: &mut OptimizerOptions, execution: &mut ExecutionOpti
 /// There is no such setting, it cannot have the value, or the session may not change it.
 pub(crate) fn set(state: &mut SessionState, context: (&Options, Access), name: &str, value: &str) -> Result<()> {
     let (options, access) = context;
+    match effect(name, Some(value)) {
+        Some(Effect::None) => return Ok(()),
+        Some(Effect::Unavailable) => {
+            let error = Error::unsupported(format!("{name} = '{value}' is not available"));
+            return Err(error.with_hint("the setting is one of DuckDB's: only the value that describes the answers here"));
+        }
+        None => {}
+    }
     let setting = changeable(name, access)?;
     let value = setting.value(value, options)?;
     state.config_mut().options_mut().set(setting.key, &value).map_err(|error| {
@@ -250,6 +261,9 @@ pub(crate) fn reset(state: &mut SessionState, context: (&Options, Access), name:
     let initial = initial(options);
     if name == "all" {
         *state.config_mut() = initial;
+        return Ok(());
+    }
+    if effect(name, None).is_some() {
         return Ok(());
     }
     let setting = changeable(name, access)?;

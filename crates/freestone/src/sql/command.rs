@@ -8,6 +8,7 @@ use freestone_sql::tree::{
 };
 
 use crate::error::{Error, Result};
+use crate::settings;
 use crate::sql::names;
 use crate::sql::option_lists::{list_of, written_in};
 use crate::sql::transactions::TransactionCommand;
@@ -263,6 +264,9 @@ fn of_session(kind: &StatementKind, text: &str) -> Result<Command> {
         Show(_) => Command::Query,
         Pragma(pragma) => match pragma.name.text.as_str() {
             "show_tables" | "table_info" | "version" => Command::Query,
+            name if pragma.arguments.is_empty() && settings::effect(name, None).is_some() => {
+                Command::Reset { name: name.to_owned() }
+            }
             other => {
                 return Err(Error::unsupported(format!("PRAGMA {other} is not available"))
                     .with_hint("SET name = value changes a setting, SHOW name shows it"));

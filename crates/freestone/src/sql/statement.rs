@@ -10,6 +10,7 @@ pub use freestone_store::design::quoted as quote;
 
 use crate::context::guarded_now;
 use crate::error::{Error, ErrorKind, Result};
+use crate::settings;
 use crate::sql::command::{Command, Explained};
 use crate::sql::written::Written;
 use crate::sql::{depth, names, trees};
@@ -324,6 +325,13 @@ impl Statement {
 
     /// A notice for the user after the statement was executed.
     pub fn notice(&self) -> Option<String> {
+        if ["SET", "RESET", "PRAGMA"].iter().any(|word| self.begins_with(word)) {
+            let name = match self.written.command().ok()?.ok()? {
+                Command::Set { name, .. } | Command::Reset { name } => name,
+                _ => return None,
+            };
+            return settings::effect(&name, None).map(|_| settings::notice(&name));
+        }
         let definition = self.begins_with("CREATE").then(|| self.written.definition().ok()).flatten()??;
         let tree::StatementKind::CreateTable(create) = definition else { return None };
         let is_loose = |element: &TableElement| match element {
