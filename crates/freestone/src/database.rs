@@ -5,6 +5,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use datafusion::execution::disk_manager::DiskManagerBuilder;
 use datafusion::execution::memory_pool::{MemoryPool, TrackConsumersPool, UnboundedMemoryPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use freestone_store::log::FORMAT_VERSION;
@@ -27,6 +28,7 @@ use crate::point::Lookups;
 use crate::sequences::Counters;
 use crate::session::Session;
 use crate::session::plan_cache::KeptPlans;
+use crate::spilling;
 use crate::temp_schema;
 use crate::workload::WorkloadLog;
 
@@ -283,12 +285,11 @@ fn runtime(options: &Options, division: &Division) -> Result<Arc<RuntimeEnv>> {
         None => Arc::new(UnboundedMemoryPool::default()),
     };
     // Lists of files are not cached: a statement sees the files that exist when it starts.
-    let mut builder = RuntimeEnvBuilder::new().with_memory_pool(pool).with_object_list_cache_limit(0);
+    let builder = RuntimeEnvBuilder::new().with_memory_pool(pool).with_object_list_cache_limit(0);
+    let folder = options.spill_directory.clone().unwrap_or_else(std::env::temp_dir);
+    let mut files = DiskManagerBuilder::default().with_mode(spilling::files::mode(folder));
     if let Some(settings) = memory::spill_settings(options) {
-        builder = builder.with_max_spill_merge_fan_in(settings.merge_runs);
+        files = files.with_max_spill_merge_fan_in(settings.merge_runs);
     }
-    if let Some(directory) = &options.spill_directory {
-        builder = builder.with_temp_file_path(directory);
-    }
-    Ok(builder.build_arc()?)
+    Ok(builder.with_disk_manager_builder(files).build_arc()?)
 }

@@ -8,6 +8,7 @@
 //! by the hashes of their keys and joins file by file: the GRACE hash join of Kitsuregawa et al. as Shapiro describes it ("Join
 //! processing in database systems with large main memories", 1986).
 
+pub(crate) mod files;
 mod joins;
 mod parts;
 mod windows;
