@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::failure::note;
 use crate::terminal;
 
 /// Shorter work shows nothing.
@@ -48,6 +49,10 @@ impl freestone::Progress for Meter {
 
     fn end(&self) {
         *self.work() = None;
+    }
+
+    fn notice(&self, text: &str) {
+        note(format_args!("notice: {text}"));
     }
 }
 

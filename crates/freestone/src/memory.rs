@@ -86,7 +86,7 @@ fn is_exchange(consumer: &MemoryConsumer) -> bool {
 }
 
 /// The memory of groups in a pool that has memory for one batch.
-const FEW_GROUPS_BYTES: usize = 1 << 20;
+const FEW_GROUPS_BYTES: usize = 2 << 20;
 
 /// The consumer of a fused query.
 pub(crate) const FUSED: &str = "a fused query";

@@ -96,4 +96,6 @@ pub trait Progress: Send + Sync {
     fn advance(&self, done: u64);
     /// The work has ended, successfully or not.
     fn end(&self);
+    /// What the user may want to know before the work begins.
+    fn notice(&self, _text: &str) {}
 }

@@ -2,6 +2,7 @@
 
 mod advise;
 mod copying;
+mod cross_joins;
 mod current_setting;
 pub(crate) mod describe;
 mod dump;
@@ -781,6 +782,11 @@ impl Session {
             Ok(CachedPlan::new(&state, &plan, logged, &scope).await?)
         });
         let (planned, lasting) = planned.await?;
+        if let Some(progress) = self.progress()
+            && let Some(text) = cross_joins::notice(planned.plan())
+        {
+            progress.notice(&text);
+        }
         Ok((self.kept(text, parameters, planned, (lasting, &attached, &snapshot)), snapshot))
     }
 

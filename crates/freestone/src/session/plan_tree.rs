@@ -193,6 +193,17 @@ impl Operator {
     }
 }
 
+/// The rows that a node is expected to give, if that is known.
+///
+/// # Errors
+/// Statistics cannot be read.
+pub(super) fn expected_rows(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<usize>> {
+    if let Some(rows) = join_order::expected_rows(plan)? {
+        return Ok(Some(rows as usize));
+    }
+    Ok(StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new())?.num_rows.get_value().copied())
+}
+
 fn operator(plan: &Arc<dyn ExecutionPlan>, fused: Option<&PipelineExec>) -> Result<Operator> {
     if let Some(fused) = plan.downcast_ref::<PipelineExec>() {
         return operator(fused.planned(), Some(fused));
@@ -220,10 +231,7 @@ fn operator(plan: &Arc<dyn ExecutionPlan>, fused: Option<&PipelineExec>) -> Resu
     let mut counters: Vec<_> = metrics.filter_map(|metric| counter(metric.value())).collect();
     counters.sort();
     let children = inputs(plan).into_iter().map(|child| operator(child, fused)).collect::<Result<_>>()?;
-    let expected = match join_order::expected_rows(plan)? {
-        Some(rows) => Some(rows as usize),
-        None => StatisticsContext::new().compute(plan.as_ref(), &StatisticsArgs::new())?.num_rows.get_value().copied(),
-    };
+    let expected = expected_rows(plan)?;
     Ok(Operator {
         name: name(plan, kind),
         details: described(details),

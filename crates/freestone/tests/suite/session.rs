@@ -12,6 +12,7 @@ use freestone::{
     ArrowTable, Database, ErrorKind, Inputs, Options, Outcome, Progress, ScalarValue, Session, parse_script, type_name,
 };
 use futures::StreamExt;
+use parking_lot::Mutex;
 
 fn options() -> Options {
     Options { threads: 2, memory_limit: Some(256 << 20), ..Options::default() }
@@ -177,9 +178,14 @@ struct Counting {
     total: AtomicU64,
     done: AtomicU64,
     ended: AtomicU64,
+    notices: Mutex<Vec<String>>,
 }
 
 impl Progress for Counting {
+    fn notice(&self, text: &str) {
+        self.notices.lock().push(text.to_owned());
+    }
+
     fn begin(&self, _: &str, total: Option<u64>) {
         self.total.store(total.unwrap_or(0), Ordering::Relaxed);
     }
@@ -191,6 +197,23 @@ impl Progress for Counting {
     fn end(&self) {
         self.ended.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+#[test]
+fn joins_of_all_rows_with_all_rows_have_a_notice() {
+    check(|session| async move {
+        session.sql("CREATE TABLE t AS SELECT i FROM range(40000) r(i)").await?;
+        let counting = Arc::new(Counting::default());
+        session.set_progress(Some(counting.clone()));
+        for sql in ["SELECT count(*) FROM t a JOIN t b USING (i)", "SELECT count(*) FROM t a, (SELECT i FROM t LIMIT 10) b"] {
+            drop(session.sql(sql).await?);
+        }
+        assert_eq!(*counting.notices.lock(), Vec::<String>::new());
+        drop(session.sql("SELECT a.i FROM t a, t b").await?);
+        let notices = counting.notices.lock().clone();
+        assert!(matches!(notices.as_slice(), [one] if one.contains("pairs about 40000 rows with 40000 rows")), "{notices:?}");
+        Ok(())
+    });
 }
 
 #[test]
