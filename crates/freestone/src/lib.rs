@@ -62,6 +62,7 @@ mod known_workers;
 mod limits;
 mod memory;
 mod normal_texts;
+mod nullable_sides;
 mod optimizer;
 mod options;
 mod planning;

@@ -47,6 +47,7 @@ use super::joins;
 use super::meters::Meters;
 use super::sorts::{self, sort_below};
 use super::{unnest, windows};
+use crate::nullable_sides::NullableSideExec;
 use crate::provider::FreestoneSource;
 use crate::provider::files::FilesSource;
 use crate::recursion::RecursionExec;
@@ -670,7 +671,8 @@ pub(crate) fn exchanged(plan: &Arc<dyn ExecutionPlan>) -> Option<&Arc<dyn Execut
     }
     let cooperative = plan.downcast_ref::<CooperativeExec>().map(CooperativeExec::input);
     let unordered = || plan.downcast_ref::<UnorderedExec>().map(UnorderedExec::input);
-    cooperative.or_else(unordered).or_else(|| of_exchange(plan))
+    let of_side = || plan.downcast_ref::<NullableSideExec>().map(NullableSideExec::input);
+    cooperative.or_else(unordered).or_else(of_side).or_else(|| of_exchange(plan))
 }
 
 /// Grouping sets of so many keys have numbers of 64 bits, which have another form.

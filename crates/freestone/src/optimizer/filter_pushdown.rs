@@ -48,6 +48,7 @@ use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
 use crate::exact::Canonical;
 use crate::expressions::partial::PartialFilter;
+use crate::nullable_sides::NullableSideExec;
 use crate::provider::ScanAggregateExec;
 use crate::recursion::{KeyedRecursionExec, RecursionExec};
 
@@ -370,6 +371,7 @@ fn keeps_columns(node: &Plan) -> bool {
         || node.is::<RepartitionExec>()
         || node.is::<CoalescePartitionsExec>()
         || node.is::<CooperativeExec>()
+        || node.is::<NullableSideExec>()
         || node.is::<UnionExec>()
         || node.is::<InterleaveExec>()
 }

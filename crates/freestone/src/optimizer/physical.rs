@@ -18,6 +18,7 @@ use super::offsets::Offsets;
 use super::{Rule, corrected, limits_stay};
 use crate::context::Cancellation;
 use crate::fusion::Fusion;
+use crate::nullable_sides::{self, NullableSides};
 use crate::planning;
 use crate::provider::files::KeepFileOrder;
 use crate::provider::{AggregateInScan, ChooseCopies, PathPredicates, ReadFields};
@@ -99,6 +100,8 @@ fn rules(memory_limit: Option<usize>) -> Vec<Rule> {
     rules.insert(1, Arc::new(JoinOrder));
     // Before sorts are taken away.
     rules.insert(2, Arc::new(Offsets));
+    let takes_sorts = rules.iter().position(|rule| rule.name() == nullable_sides::TAKES_SORTS_AWAY);
+    rules.insert(takes_sorts.unwrap_or(rules.len()), Arc::new(NullableSides));
     limits_stay::around_moved_sorts(&mut rules);
     rules.push(Arc::new(KeepFileOrder));
     rules.push(Arc::new(SmallBatches));
