@@ -213,7 +213,7 @@ fuzz: build python-venv
 		$(TEST) --quiet --workspace --exclude freestone-python --test fuzz --test faults || exit 1; \
 		$(TEST) --quiet -p freestone-store --test refused || exit 1; \
 		$(TEST) --quiet --workspace --exclude freestone-python --test suite -- fuzz || exit 1; \
-		for kind in joins join_orders ranges windows groups subqueries aggregates expressions times forms files sorts recursions; do \
+		for kind in joins join_orders ranges windows groups subqueries aggregates expressions times forms files sorts recursions dependencies; do \
 			'$(PYTHON_VENV)/bin/python' -B conformance/random_$$kind.py '$(FREESTONE)' $(FUZZ_STATEMENTS) $$round || exit 1; \
 		done; \
 		'$(PYTHON_VENV)/bin/python' -B conformance/random_rows.py '$(FREESTONE)' $(FUZZ_HISTORIES) $${round}00000 || exit 1; \

@@ -41,8 +41,8 @@ def create(script, folder, database, statements, seed=1):
         raise SystemExit(f"the tables cannot be created: {done.stderr}")
 
 
-def ours(script, folder, queries, setup=""):
-    """The sorted rows of each query as texts, or the error as text. `setup` runs before the queries, with every restart."""
+def ours(script, folder, queries, setup="", in_order=False):
+    """The rows of each query as texts, sorted unless `in_order`, or the error as text. `setup` runs before the queries, with every restart."""
     answers, start = [None] * len(queries), 0
     while start < len(queries):
         done = run(script, folder, setup + "".join(f"SELECT '@@{n}' AS mark;\n{queries[n]};\n" for n in range(start, len(queries))))
@@ -55,7 +55,8 @@ def ours(script, folder, queries, setup=""):
                 answers[at].append(line)
         for n in range(start, len(queries)):
             if isinstance(answers[n], list):
-                answers[n] = sorted(tuple(row) or ("",) for row in answers[n][1:])
+                rows = [tuple(row) or ("",) for row in answers[n][1:]]
+                answers[n] = rows if in_order else sorted(rows)
         if done.returncode == 0:
             break
         at = start if at is None else at
@@ -64,14 +65,15 @@ def ours(script, folder, queries, setup=""):
     return answers
 
 
-def theirs(database, sql):
-    """DuckDB's sorted rows of a query as texts, or the error as text."""
+def theirs(database, sql, in_order=False):
+    """DuckDB's rows of a query as texts, sorted unless `in_order`, or the error as text."""
     shown = lambda cell: "" if cell is None else str(cell).lower() if isinstance(cell, bool) else str(cell)
     try:
         rows = database.execute(sql).fetchall()
     except duckdb.Error as error:
         return "error: " + str(error)[:200]
-    return sorted(tuple(shown(cell) for cell in row) for row in rows)
+    rows = [tuple(shown(cell) for cell in row) for row in rows]
+    return rows if in_order else sorted(rows)
 
 
 def differ(sql, mine, expected, where=""):
@@ -88,8 +90,8 @@ def differ(sql, mine, expected, where=""):
     return 0, 0
 
 
-def compare(tables, query, batch):
-    """Compares random queries over the tables, as many as the command line says. The exit status: 1 if one differs."""
+def compare(tables, query, batch, in_order=False):
+    """Compares random queries over the tables, as many as the command line says, `in_order`: also the order of their rows. The exit status: 1 if one differs."""
     script, count, seed = arguments(1000)
     print(f"seed {seed}, {count} queries", flush=True)
     r = random.Random(seed)
@@ -99,8 +101,8 @@ def compare(tables, query, batch):
         create(script, folder, database, tables(r), seed)
         for first in range(0, count, batch):
             queries = [query(r) for _ in range(min(batch, count - first))]
-            for sql, mine in zip(queries, ours(script, folder, queries)):
-                expected = theirs(database, sql)
+            for sql, mine in zip(queries, ours(script, folder, queries, in_order=in_order)):
+                expected = theirs(database, sql, in_order)
                 if isinstance(expected, str):
                     continue
                 compared += 1

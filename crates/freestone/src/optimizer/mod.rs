@@ -27,7 +27,8 @@ mod offsets;
 pub(crate) mod physical;
 pub(crate) mod redundant_joins;
 pub(crate) mod repeatable;
-pub(crate) mod set_operations;
+pub(crate) mod requirements;
+mod set_operations;
 mod unnesting;
 pub(crate) mod view_matching;
 mod volatile_subqueries;
@@ -136,6 +137,7 @@ fn corrected(rules: Vec<Rule>) -> Vec<Rule> {
         match rule.name() {
             "FilterPushdown" => Arc::new(FilterPushdown::first()),
             "FilterPushdown(Post)" => Arc::new(FilterPushdown::last()),
+            requirements::CHECK => Arc::new(requirements::Requirements { check: rule }),
             _ => rule,
         }
     };
