@@ -36,8 +36,11 @@ impl Part {
         let count = self.count + other.count;
         let share = other.count as f64 / count as f64;
         let distance = other.mean - self.mean;
+        // From an infinite value there is no distance: that of finite ones may exceed the range.
+        let are_finite = self.mean.is_finite() && other.mean.is_finite();
+        let between = if are_finite { distance * distance * (self.count as f64 * share) } else { f64::NAN };
         self.mean += distance * share;
-        self.squares += other.squares + distance * distance * (self.count as f64 * share);
+        self.squares += other.squares + between;
         self.count = count;
     }
 }
@@ -168,5 +171,7 @@ mod tests {
             assert_eq!(bits(&found[0]), bits(&expected));
             assert_eq!((found[1].count, found[1].squares), (1, 0.0));
         }
+        let found = of_batches(&[(vec![Some(1.0), Some(f64::INFINITY), Some(2.0)], vec![0; 3])], 1);
+        assert!(found[0].count == 3 && found[0].squares.is_nan());
     }
 }

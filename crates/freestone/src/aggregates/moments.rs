@@ -231,11 +231,17 @@ impl Part for Moments {
             count,
             x: self.x + dx * share,
             y: self.y + dy * share,
-            xx: self.xx + other.xx + dx * dx * weight,
-            yy: self.yy + other.yy + dy * dy * weight,
+            xx: self.xx + other.xx + squares(self.x, other.x, dx * dx * weight),
+            yy: self.yy + other.yy + squares(self.y, other.y, dy * dy * weight),
             xy: self.xy + other.xy + dx * dy * weight,
         }
     }
+}
+
+/// The squares between two means. From an infinite value there is no distance, as in PostgreSQL and DuckDB: that of finite
+/// ones may exceed the range.
+fn squares(one: f64, other: f64, squares: f64) -> f64 {
+    if one.is_finite() && other.is_finite() { squares } else { f64::NAN }
 }
 
 /// The rows in which no argument is NULL, with their moments. `y` is the first argument, and `x` the second.
@@ -435,5 +441,16 @@ mod tests {
         assert_eq!(of(Slope, flat), Some(0.0));
         assert_eq!(of(Intercept, flat), Some(5.0));
         assert_eq!(of(Products, &[]), None);
+    }
+
+    #[test]
+    fn infinite_values_have_no_variance() {
+        let pairs = [(1.0, 2.0), (f64::INFINITY, 3.0), (2.0, 4.0)];
+        for kind in [Variance { sample: true }, Deviation { sample: false }, Covariance { sample: false }, Correlation]
+        {
+            assert!(kind.of(&moments(&pairs)).is_some_and(f64::is_nan), "{kind:?}");
+        }
+        let finite = [(f64::MAX, 2.0), (-f64::MAX, 3.0)];
+        assert_eq!(Variance { sample: true }.of(&moments(&finite)), Some(f64::INFINITY));
     }
 }
