@@ -13,7 +13,7 @@ use crate::chains::conjunction;
 use crate::error::{At, Result, invalid, unsupported};
 use crate::expressions::{integer, text};
 use crate::lambdas::tree_call;
-use crate::types::{SqlType, list_of};
+use crate::types::{SqlType, is_text, list_of};
 use crate::world::JSON;
 
 /// The arguments of `make_interval`.
@@ -126,14 +126,40 @@ impl Binder<'_> {
         Ok(Some(value))
     }
 
-    /// `substring(text, start, length)`. Of a negative length it is the part before the start.
+    /// `substring(text, start, length)`. Of a negative length it is the part before the start. With a pattern in place of the
+    /// numbers, it is the part that matches.
     pub fn part_of_text(&mut self, arguments: Vec<Expr>, span: Span) -> Result<Expr> {
+        if self.have_pattern(&arguments) {
+            return self.scalar_call("freestone_part_of_match", arguments, span);
+        }
         let is_forward = match arguments.get(2) {
             Some(Expr::Literal(ScalarValue::Int64(length), _)) => length.is_none_or(|length| length >= 0),
             Some(Expr::Literal(..) | Expr::Placeholder(_)) | None => true,
             Some(_) => false,
         };
         self.scalar_call(if is_forward { "substr" } else { "freestone_substring" }, arguments, span)
+    }
+
+    /// Whether the arguments of `substring` are a text, a pattern and an escape character. Integers in quotes are integers, as in
+    /// DuckDB.
+    fn have_pattern(&self, arguments: &[Expr]) -> bool {
+        let schema = self.schema();
+        let has = |value: &Expr, is: fn(&DataType) -> bool| {
+            !matches!(value, Expr::Placeholder(_)) && value.get_type(&schema).is_ok_and(|kind| is(&kind))
+        };
+        let is_number = |value: &Expr| match value {
+            Expr::Literal(ScalarValue::Utf8(Some(text)), _) => text.trim().parse::<i64>().is_ok(),
+            _ => false,
+        };
+        match arguments {
+            [value, pattern] => has(value, is_text) && has(pattern, is_text) && !is_number(pattern),
+            [value, pattern, escape] => {
+                let is_escape = has(escape, is_text) || has(escape, DataType::is_null);
+                let are_numbers = is_number(pattern) && is_number(escape);
+                has(value, is_text) && has(pattern, is_text) && is_escape && !are_numbers
+            }
+            _ => false,
+        }
     }
 
     /// `list_resize(list, n)`: without a number, no item remains. NULL for NULL.

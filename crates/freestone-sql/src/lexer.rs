@@ -83,7 +83,7 @@ operators! {
     Concat "||" Pipe "|" Ampersand "&" Hash "#" ShiftLeft "<<" ShiftRight ">>" Tilde "~"
     TildeStar "~*" NotTilde "!~" NotTildeStar "!~*" Like "~~" ILike "~~*" NotLike "!~~" NotILike "!~~*"
     Arrow "->" LongArrow "->>" HashArrow "#>" HashLongArrow "#>>" Contains "@>" ContainedBy "<@" Overlaps "&&"
-    Distance "<->" CosineDistance "<=>" StartsWith "^@" TripleTilde "~~~"
+    Distance "<->" CosineDistance "<=>" StartsWith "^@" TripleTilde "~~~" At "@" SquareRoot "|/" CubeRoot "||/"
 }
 
 /// The longest operator, in bytes.
@@ -369,6 +369,9 @@ impl<'a> Lexer<'a> {
         let is_long = |byte: &u8| b"+-*/<>=~!@#%^&|:".contains(byte);
         let rest = self.bytes.get(start..).unwrap_or_default();
         let longest = rest.iter().take(OPERATOR_BYTES_MAX).take_while(|byte| is_long(byte)).count().max(1);
+        // A comment behind an operator is no part of it.
+        let comment = rest.windows(2).take(longest).skip(1).position(|two| matches!(two, b"/*" | b"--"));
+        let longest = comment.map_or(longest, |at| at + 1);
         for length in (1..=longest).rev() {
             if let Some(op) = self.text.get(start..start + length).and_then(Op::of) {
                 self.at += length;
@@ -430,6 +433,7 @@ mod tests {
         check("a--b\nc/*d/*e*/f*/g - - h", "a | c | g | - | - | h");
         check("\u{feff}a\u{a0}b Ünï", "a | b | Ünï");
         check("a !~~* b <@ c && d <-> e ^@ f", "a | !~~* | b | <@ | c | && | d | <-> | e | ^@ | f");
+        check("@ a |/b ||/ c||/*d*/e |/**/f @> g", "@ | a | |/ | b | ||/ | c | || | e | | | f | @> | g");
     }
 
     #[test]

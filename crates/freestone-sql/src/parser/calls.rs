@@ -5,8 +5,8 @@ use super::{Parsed, Parser};
 use crate::keyword::Keyword as K;
 use crate::lexer::Op;
 use crate::tree::{
-    Argument, Call, Expr, ExprKind, Frame, FrameBound, FrameExclude, FrameUnit, ObjectName, Over, SpecialCall,
-    TrimSide, Window,
+    Argument, Call, Expr, ExprKind, Frame, FrameBound, FrameExclude, FrameUnit, Literal, Name, ObjectName, Over,
+    SpecialCall, TrimSide, Window,
 };
 
 /// The functions whose arguments `x -> …` are lambdas. Elsewhere, the arrow is the operator of JSON.
@@ -53,13 +53,45 @@ impl Parser<'_> {
             return self.refused_here("a query as an argument", "put the query in parentheses of its own");
         }
         if !(self.is(K::ORDER) && self.is_at(1, K::BY)) {
-            call.arguments = self.list(|parser| parser.argument(takes_lambdas))?;
+            let mut is_spread = false;
+            call.arguments = self.list(|parser| {
+                if is_spread {
+                    return Err(parser.error("VARIADIC stands before the last argument"));
+                }
+                is_spread = parser.accept(K::VARIADIC);
+                parser.argument(takes_lambdas)
+            })?;
+            if is_spread {
+                self.spread(call)?;
+            }
         }
         call.order_by = self.optional_sort_keys()?;
         call.ignore_nulls = self.null_treatment();
         if self.is_any(&[K::SEPARATOR, K::LIMIT, K::HAVING]) || self.is(K::ON) && self.is_at(1, K::OVERFLOW) {
             return self.refused_here("this clause of a function", "string_agg(value, ', ') takes the separator");
         }
+        Ok(())
+    }
+
+    /// Makes a call with `VARIADIC list` one of the function that takes the values as a list.
+    fn spread(&self, call: &mut Call) -> Parsed<()> {
+        let function = call.name.parts.last_mut();
+        let Some(Name { text: function, .. }) = function else { return Ok(()) };
+        let empty = Expr { kind: ExprKind::Literal(Literal::Text(String::new())), span: call.name.span };
+        *function = match (function.as_str(), call.arguments.len()) {
+            ("concat", 1) => {
+                call.arguments.push(Argument { name: None, value: empty });
+                "array_to_string"
+            }
+            ("concat_ws", 2) => {
+                call.arguments.reverse();
+                "array_to_string"
+            }
+            ("num_nulls", 1) => "freestone_nulls_of_list",
+            ("num_nonnulls", 1) => "freestone_values_of_list",
+            _ => return Err(self.error(format!("VARIADIC in a call of {function} is not available"))),
+        }
+        .to_owned();
         Ok(())
     }
 
@@ -241,6 +273,15 @@ impl Parser<'_> {
             K::POSITION if self.accept(K::IN) => SpecialCall::Position { needle: value, value: self.expression()? },
             K::TRIM if self.accept(K::FROM) => {
                 SpecialCall::Trim { side: TrimSide::Both, characters: Some(value), value: self.expression()? }
+            }
+            K::SUBSTRING if self.accept(K::SIMILAR) => {
+                // The function of three texts is the same.
+                let pattern = self.expression()?;
+                self.expect(K::ESCAPE)?;
+                let escape = self.expression()?;
+                let values = [value, pattern, escape];
+                arguments.extend(values.map(|value| Argument { name: None, value }));
+                return Ok(None);
             }
             K::SUBSTRING if self.is_any(&[K::FROM, K::FOR]) => {
                 let start = if self.accept(K::FROM) { Some(self.expression()?) } else { None };

@@ -6,7 +6,8 @@ use crate::keyword::{Class, Keyword as K};
 use crate::lexer::{Op, TokenKind};
 use crate::span::Span;
 use crate::tree::{
-    BinaryOperator, Expr, ExprKind, InSet, IsTest, LikeOperator, Link, Quantity, SessionValue, UnaryOperator,
+    Argument, BinaryOperator, Call, Expr, ExprKind, InSet, IsTest, LikeOperator, Link, Name, ObjectName, Quantity,
+    SessionValue, UnaryOperator,
 };
 
 /// How strongly operators bind, from the weakest.
@@ -116,11 +117,23 @@ impl Parser<'_> {
             TokenKind::Op(Op::Minus) => (UnaryOperator::Minus, Precedence::Sign),
             TokenKind::Op(Op::Plus) => (UnaryOperator::Plus, Precedence::Sign),
             TokenKind::Op(Op::Tilde) => (UnaryOperator::BitNot, Precedence::Other.next()),
+            TokenKind::Op(Op::At) => return self.called_by_sign("abs"),
+            TokenKind::Op(Op::SquareRoot) => return self.called_by_sign("sqrt"),
+            TokenKind::Op(Op::CubeRoot) => return self.called_by_sign("cbrt"),
             _ => return self.suffixed(),
         };
         let start = self.advance();
         let operand = Box::new(self.nest(|parser| parser.operators(weakest))?);
         Ok(Expr { kind: ExprKind::Unary { operator, operand }, span: self.since(start) })
+    }
+
+    /// A sign before its operand that is another name of a function.
+    fn called_by_sign(&mut self, function: &str) -> Parsed<Expr> {
+        let span = self.advance();
+        let value = self.nest(|parser| parser.operators(Precedence::Other.next()))?;
+        let name = Name { text: function.to_owned(), quoted: false, span };
+        let call = Call::of(ObjectName { parts: vec![name], span }, vec![Argument { name: None, value }]);
+        Ok(Expr { kind: ExprKind::Call(Box::new(call)), span: self.since(span) })
     }
 
     /// The operator at this position.
@@ -359,10 +372,9 @@ impl Parser<'_> {
                 is_value || keyword.class() != Class::Reserved || SessionValue::of(keyword).is_some()
             }
             TokenKind::Op(op) => {
-                matches!(
-                    op,
-                    Op::LeftParen | Op::LeftBracket | Op::LeftBrace | Op::Minus | Op::Plus | Op::Tilde | Op::Hash
-                )
+                let opens = matches!(op, Op::LeftParen | Op::LeftBracket | Op::LeftBrace | Op::Hash);
+                let signs = [Op::Minus, Op::Plus, Op::Tilde, Op::At, Op::SquareRoot, Op::CubeRoot];
+                opens || signs.contains(&op)
             }
             TokenKind::End => false,
         }

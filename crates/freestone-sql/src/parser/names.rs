@@ -111,13 +111,38 @@ impl Parser<'_> {
     pub(super) fn text(&mut self, what: &'static str) -> Parsed<Text> {
         match self.peek() {
             TokenKind::Text(form) if self.is_text() => {
-                let span = self.span();
-                let value = self.decoded(span.of(self.text), form)?;
+                let start = self.span();
+                let mut value = self.decoded(start.of(self.text), form)?;
                 self.advance();
-                Ok(Text { value, span })
+                self.continue_text(&mut value, form)?;
+                Ok(Text { value, span: self.since(start) })
             }
             _ => Err(self.expected(what)),
         }
+    }
+
+    /// Adds what goes on with a text behind the end of its line: `'a'` and, below it, `'b'` (SQL:2023, part 2, 5.3).
+    pub(super) fn continue_text(&mut self, value: &mut String, form: TextForm) -> Parsed<()> {
+        if !matches!(form, TextForm::Plain | TextForm::Escaped) {
+            return Ok(());
+        }
+        while self.peek() == TokenKind::Text(TextForm::Plain) && self.is_on_next_line() {
+            let token = self.span().of(self.text);
+            // Behind an escape, a quote may not be the end, so that the token is another one.
+            if form == TextForm::Escaped && token.contains('\\') {
+                return Ok(());
+            }
+            value.push_str(&self.decoded(token, TextForm::Plain)?);
+            self.advance();
+        }
+        Ok(())
+    }
+
+    /// Whether there are only spaces and the end of a line between the last token and the next one.
+    fn is_on_next_line(&self) -> bool {
+        let end = self.at.checked_sub(1).and_then(|at| self.tokens.get(at)).map_or(0, |last| last.span.end);
+        let between = self.text.get(end as usize..self.span().start as usize).unwrap_or_default();
+        between.contains(['\n', '\r']) && between.chars().all(char::is_whitespace)
     }
 
     /// A count without a sign.

@@ -116,8 +116,9 @@ impl Parser<'_> {
     }
 
     fn text_literal(&mut self, form: TextForm) -> Parsed<Literal> {
-        let value = self.decoded(self.span().of(self.text), form)?;
+        let mut value = self.decoded(self.span().of(self.text), form)?;
         self.advance();
+        self.continue_text(&mut value, form)?;
         Ok(match form {
             TextForm::Hexadecimal => Literal::Hexadecimal(value),
             TextForm::Bits => Literal::Bits(value),

@@ -238,7 +238,15 @@ impl Parser<'_> {
     }
 
     pub(super) fn sort_order(&mut self) -> Parsed<SortOrder> {
-        let descending = self.accept_any(&[K::ASC, K::DESC]).map(|word| word == K::DESC);
+        let by_operator = self.is(K::USING) && (self.is_op_at(1, Op::Lt) || self.is_op_at(1, Op::Gt));
+        let descending = match by_operator {
+            true => {
+                self.advance();
+                let operator = self.advance();
+                Some(operator.of(self.text) == ">")
+            }
+            false => self.accept_any(&[K::ASC, K::DESC]).map(|word| word == K::DESC),
+        };
         let nulls_first = match self.is(K::NULLS) && (self.is_at(1, K::FIRST) || self.is_at(1, K::LAST)) {
             true => {
                 self.advance();

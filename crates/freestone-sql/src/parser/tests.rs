@@ -81,6 +81,7 @@ fn operators_bind_as_in_postgres() {
         ("-a COLLATE c", "((Minus a) C c)"),
         ("a < b AND c > d", "((a < b) AND (c > d))"),
         ("~a + b", "(BitNot (a + b))"),
+        ("a @> b", "(a @> b)"),
         ("1_000_000 + 1_0.5_0", "(1_000_000 + 1_0.5_0)"),
         ("a OPERATOR(pg_catalog.~) b COLLATE pg_catalog.default", "(a ~ (b C pg_catalog.default))"),
     ] {
@@ -208,6 +209,17 @@ fn forms_of_expressions() {
         ("grouping(a)", "="),
         ("left('abc', 2)", "="),
         ("natural + 1", "="),
+        ("@ -a + b", "abs(-a + b)"),
+        ("|/ a || b", "sqrt(a) || b"),
+        ("||/ a = 3", "cbrt(a) = 3"),
+        ("a||/*b*/c", "a || c"),
+        ("'a'\n  'b''c'\r\n'd'", "'ab''cd'"),
+        ("E'a\\n'\n'b'", "'a\nb'"),
+        ("concat(VARIADIC a)", "array_to_string(a, '')"),
+        ("concat_ws(',', VARIADIC [1, 2])", "array_to_string([1, 2], ',')"),
+        ("num_nulls(VARIADIC a)", "freestone_nulls_of_list(a)"),
+        ("substring(a SIMILAR b ESCAPE '#')", "substring(a, b, '#')"),
+        ("string_agg(a, b ORDER BY c USING >, d USING <)", "string_agg(a, b ORDER BY c DESC, d ASC)"),
     ]);
 }
 
@@ -576,6 +588,10 @@ fn errors_say_where_and_what() {
         ("SELECT 1 EXCEPT BY NAME SELECT 2", "line 1, column 17: expected SELECT"),
         ("SELECT a FROM t GROUP BY DISTINCT a", "line 1, column 26: DISTINCT of grouping sets is not available"),
         ("PIVOT t", "line 1, column 8: expected ON or USING"),
+        ("SELECT 'a' 'b'", "line 1, column 12: expected the end of the statement"),
+        ("SELECT a @ b", "line 1, column 10: expected the end of the statement"),
+        ("SELECT f(VARIADIC a)", "line 1, column 20: VARIADIC in a call of f is not available"),
+        ("SELECT concat(VARIADIC a, b)", "line 1, column 27: VARIADIC stands before the last argument"),
     ]);
 }
 

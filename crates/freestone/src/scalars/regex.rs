@@ -10,6 +10,7 @@ use datafusion::arrow::array::{
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::ScalarValue;
 use datafusion::error::Result;
+use freestone_binder::patterns::similar;
 use regex::Regex;
 
 use super::function::Scalar;
@@ -21,10 +22,18 @@ use super::results::Results;
 use super::rows::{Parts, VIEW_BYTES, any_null, ints, invalid, text_of_text, texts};
 use crate::error::Error;
 use crate::growth::Meter;
-use crate::times::Call;
+use crate::times::{Call, exact_cast};
 
 const FORMS: &[&[Kind]] = &[&[Text, Text], &[Text, Text, Text]];
 const GROUP_FORMS: &[&[Kind]] = &[&[Text, Text], &[Text, Text, Int], &[Text, Text, Int, Text]];
+const NTH_FORMS: &[&[Kind]] = &[
+    &[Text, Text],
+    &[Text, Text, Int],
+    &[Text, Text, Int, Int],
+    &[Text, Text, Int, Int, Text],
+    &[Text, Text, Int, Int, Text, Int],
+];
+
 pub(super) fn all() -> Vec<Scalar> {
     vec![
         Scalar::new(&["regexp_matches"], FORMS, BOOL, |call| matches(call, false)).slow(),
@@ -42,6 +51,9 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::new(&["regexp_replace"], &[&[Text, Text, Text], &[Text, Text, Text, Text]], TEXT, replace).slow(),
         Scalar::new(&["string_split_regex", "regexp_split_to_array", "str_split_regex"], FORMS, list_of(TEXT), split)
             .slow(),
+        Scalar::new(&["freestone_part_of_match"], FORMS, TEXT, part_of_match).slow(),
+        Scalar::new(&["regexp_substr"], NTH_FORMS, TEXT, nth_match).slow(),
+        Scalar::new(&["freestone_regexp_matches"], FORMS, list_of(list_of(TEXT)), lists_of_groups).slow(),
         Scalar::new(&["regexp_escape"], &[&[Text]], TEXT, |call| text_of_text(call, |text| Ok(quoted(text)))),
     ]
 }
@@ -238,6 +250,132 @@ fn extract_all(call: &Call) -> Result<ArrayRef> {
     }
     last.keep();
     Ok(all.finish())
+}
+
+/// `substring(text FROM pattern)` of PostgreSQL: the first group of the first match, or all of it if there is none. With an
+/// escape character, the pattern is one of SIMILAR TO, in which `#"` surrounds the part.
+fn part_of_match(call: &Call) -> Result<ArrayRef> {
+    let (values, patterns, escapes) = (texts(call, 0)?, texts(call, 1)?, optional(call, 2)?);
+    let mut last = LastPattern::take(false);
+    let mut parts = StringViewBuilder::with_capacity(values.len());
+    for row in 0..values.len() {
+        let escape = options_of(escapes.as_ref(), row).filter(|_| !any_null(&[&values, &patterns], row));
+        let Some(escape) = escape else {
+            parts.append_null();
+            continue;
+        };
+        let pattern = patterns.value(row);
+        let written = match escapes.is_some() {
+            true => regex_of_similar(pattern, escape)?,
+            false => format!("(?s){pattern}"),
+        };
+        let regex = &last.compiled(&written, "")?.pattern.whole;
+        let part = regex.captures(values.value(row)).and_then(|found| match escapes.is_some() {
+            true => found.name(PART),
+            false => found.get(usize::from(regex.captures_len() > 1)),
+        });
+        parts.append_option(part.map(|part| part.as_str()));
+    }
+    last.keep();
+    Ok(Arc::new(parts.finish()))
+}
+
+/// The group of the part that is looked for.
+const PART: &str = "part";
+
+/// The regular expression of a pattern with up to two `#"`, where `#` is the escape character. What stands before the part is as
+/// short as possible.
+fn regex_of_similar(pattern: &str, escape: &str) -> Result<String> {
+    let mut characters = escape.chars();
+    let (escape, None) = (characters.next(), characters.next()) else {
+        return invalid(format!("'{escape}' is more than one escape character"));
+    };
+    let mut parts = vec![String::new()];
+    let mut rest = pattern.chars();
+    while let Some(character) = rest.next() {
+        let next = if Some(character) == escape { rest.next() } else { None };
+        if next == Some('"') {
+            parts.push(String::new());
+        } else if let Some(part) = parts.last_mut() {
+            part.extend(std::iter::once(character).chain(next));
+        }
+    }
+    let group = |part: &String| {
+        let whole = similar(part, escape);
+        whole.strip_prefix("(?s)^").and_then(|inner| inner.strip_suffix('$')).unwrap_or_default().to_owned()
+    };
+    match parts.as_slice() {
+        [part] => Ok(format!(r"(?s)\A(?P<{PART}>{})\z", group(part))),
+        [before, part] => Ok(format!(r"(?s)\A(?U:{})(?P<{PART}>{})\z", group(before), group(part))),
+        [before, part, behind] => {
+            Ok(format!(r"(?s)\A(?U:{})(?P<{PART}>{}){}\z", group(before), group(part), group(behind)))
+        }
+        _ => invalid("a pattern of SUBSTRING has at most two escaped quotation marks"),
+    }
+}
+
+/// `regexp_substr(text, pattern [, start [, n [, options [, group]]]])` of PostgreSQL: the n-th match from a character on, or a
+/// group of it; NULL without one.
+fn nth_match(call: &Call) -> Result<ArrayRef> {
+    let (values, patterns, options) = (texts(call, 0)?, texts(call, 1)?, optional(call, 4)?);
+    let (starts, counts, groups) = (groups(call, 2)?, groups(call, 3)?, groups(call, 5)?);
+    let number = |numbers: &Option<Int64Array>, row: usize, usual: i64| match numbers {
+        Some(numbers) => numbers.is_valid(row).then(|| numbers.value(row)),
+        None => Some(usual),
+    };
+    let mut last = LastPattern::take(false);
+    let mut parts = StringViewBuilder::with_capacity(values.len());
+    for row in 0..values.len() {
+        let options = options_of(options.as_ref(), row).filter(|_| !any_null(&[&values, &patterns], row));
+        let numbers = (number(&starts, row, 1), number(&counts, row, 1), number(&groups, row, 0));
+        let (Some(options), (Some(start), Some(count), Some(group))) = (options, numbers) else {
+            parts.append_null();
+            continue;
+        };
+        let of_one = |number: i64| usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+        let (Some(start), Some(count), Ok(group)) = (of_one(start), of_one(count), usize::try_from(group)) else {
+            return invalid("regexp_substr counts characters and matches from 1, and groups from 0");
+        };
+        let text = values.value(row);
+        let regex = &last.compiled(patterns.value(row), options)?.pattern.whole;
+        let first = text.char_indices().map(|(at, _)| at).chain([text.len()]).nth(start);
+        let found = first.and_then(|first| {
+            let find = |text, at: usize| regex.captures_at(text, at.max(first));
+            each_match(text, find, |captures| captures.get_match().range()).nth(count)
+        });
+        parts.append_option(found.and_then(|found| found.get(group)).map(|part| part.as_str()));
+    }
+    last.keep();
+    Ok(Arc::new(parts.finish()))
+}
+
+/// `regexp_matches` of PostgreSQL: the groups of each match with the option `g`, or else of the first one; of a pattern without
+/// groups, the match.
+fn lists_of_groups(call: &Call) -> Result<ArrayRef> {
+    let (values, patterns, options) = (texts(call, 0)?, texts(call, 1)?, optional(call, 2)?);
+    let (mut last, mut all) = (LastPattern::take(false), Parts::new("regexp_matches"));
+    let (mut lengths, mut known) = (vec![], vec![]);
+    for row in 0..values.len() {
+        let options = options_of(options.as_ref(), row).filter(|_| !any_null(&[&values, &patterns], row));
+        known.push(options.is_some());
+        let mut count = 0;
+        if let Some(options) = options {
+            let Known { pattern, is_global, .. } = last.compiled(patterns.value(row), options)?;
+            let (regex, is_global) = (&pattern.whole, *is_global);
+            let find = |text, at| regex.captures_at(text, at);
+            let found = each_match(values.value(row), find, |captures| captures.get_match().range());
+            for captures in found.take(if is_global { usize::MAX } else { 1 }) {
+                let first = usize::from(regex.captures_len() > 1);
+                all.append_options(captures.iter().skip(first).map(|part| part.map(|part| part.as_str())))?;
+                count += 1;
+            }
+        }
+        lengths.push(count);
+    }
+    last.keep();
+    let Some(item) = list(&call.to) else { return invalid("the result is no list") };
+    let groups = exact_cast(&all.finish(), item.data_type())?;
+    Ok(Arc::new(of_lengths(&call.to, groups, lengths, Some(known.into()))?))
 }
 
 /// The type of `regexp_extract_all(text, pattern, ['a', 'b'])`.
@@ -507,5 +645,25 @@ mod tests {
         assert!(whole("ab") && whole("a") && !whole("abc"));
         let (digits, _) = compiled("[0-9]", "", false).expect("a regular expression");
         assert_eq!(pieces(&digits.whole, "a1b2").collect::<Vec<_>>(), ["a", "b", ""]);
+    }
+
+    #[test]
+    fn patterns_of_parts() {
+        for (pattern, escape, expected) in [
+            ("a#\"(b_d)#\"%", "#", Some("bcd")),
+            ("#\"(b_d)#\"%", "#", None),
+            ("a*#\"%#\"g*", "#", Some("abcdefg")),
+            ("a|b#\"%#\"g", "#", Some("bcdef")),
+            ("a#\"%#\"x|g", "#", Some("bcdef")),
+            ("a#\"%|ab#\"g", "#", Some("bcdef")),
+            ("a#\"%g", "#", Some("bcdefg")),
+            ("a%g", "", Some("abcdefg")),
+        ] {
+            let written = regex_of_similar(pattern, escape).expect(pattern);
+            let (compiled, _) = compiled(&written, "", false).expect(pattern);
+            let found = compiled.whole.captures("abcdefg").and_then(|found| found.name(PART));
+            assert_eq!(found.map(|part| part.as_str()), expected, "{pattern}");
+        }
+        assert!(regex_of_similar("#\"#\"#\"", "#").is_err() && regex_of_similar("a", "##").is_err());
     }
 }
