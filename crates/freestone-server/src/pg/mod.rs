@@ -16,6 +16,7 @@ mod frame;
 pub mod fuzz;
 mod insert_columns;
 mod login;
+mod meanings;
 mod names;
 mod normal;
 mod numerals;

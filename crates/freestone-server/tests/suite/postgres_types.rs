@@ -288,3 +288,47 @@ async fn functions_have_the_types_of_postgresql() {
     }
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_mean_what_they_mean_in_postgresql() {
+    let server = server().await;
+    let client = connect(&server).await;
+    for (sql, expected) in [
+        ("SELECT array_remove(ARRAY[1, 2, 1, NULL], 1)", "{2,NULL}"),
+        ("SELECT array_remove(ARRAY[1, NULL, NULL, 3], NULL)", "{1,3}"),
+        ("SELECT array_replace(ARRAY[1, 2, NULL, 4, NULL], NULL, 5)", "{1,2,5,4,5}"),
+        ("SELECT array_replace(ARRAY['A', 'B', 'DD', 'B'], 'B', 'CC')", "{A,CC,DD,CC}"),
+        ("SELECT regexp_matches('foobarbequebaz', '(bar)(beque)')", "{bar,beque}"),
+        ("SELECT regexp_matches('foobarbequebaz', 'barbeque')", "{barbeque}"),
+        ("SELECT regexp_matches('foobarbequebaz', '(bar)(.+)?(beque)')", "{bar,NULL,beque}"),
+        ("SELECT count(*) FROM regexp_matches('foobarbequebazilbarfbonk', '(b[^b]+)(b[^b]+)', 'g')", "2"),
+        ("SELECT m[2] FROM regexp_matches('a1b2', '(b)(2)') AS m", "2"),
+        ("SELECT count(*) FROM (SELECT regexp_matches('a', 'x')) s", "0"),
+        ("SELECT E'De\\\\123dBeEf'::bytea", "\\x4465536442654566"),
+        ("SELECT '\\xDe AD'::bytea", "\\xdead"),
+        ("SELECT '\\x'::bytea", "\\x"),
+        ("SELECT encode('\\x1234567890abcdef00', 'hex')", "1234567890abcdef00"),
+        ("SELECT encode('\\x1234567890abcdef00', 'escape')", "\u{12}4Vx\\220\\253\\315\\357\\000"),
+        ("SELECT decode('De\\123dBeEf\\\\', 'escape')", "\\x44655364426545665c"),
+        ("SELECT sha256('')", "\\xe3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
+        ("SELECT '{{a,b},{c,d}}'::text[]", "{{a,b},{c,d}}"),
+        ("SELECT ('{{1,2},{3,4}}'::int[])[2][1]", "3"),
+        ("SELECT ARRAY[['a','bc'],['def','hijk']]::text[]::varchar[]", "{{a,bc},{def,hijk}}"),
+        ("SELECT chr(65)", "A"),
+    ] {
+        assert_eq!(text(&client, sql).await, expected, "{sql}");
+    }
+    for wrong in [
+        "SELECT chr(0)",
+        "SELECT E'De\\\\678dBeEf'::bytea",
+        "SELECT '\\xDeAdBeEx'::bytea",
+        "SELECT '{{1},{2,3}}'::int[]",
+        "SELECT '{{},{}}'::text[]",
+    ] {
+        client.simple_query(wrong).await.expect_err(wrong);
+    }
+    let row = client.query_one("SELECT array_remove('{1,2}'::int[], 1), chr(65)", &[]).await.expect("a row");
+    let columns: Vec<_> = row.columns().iter().map(|column| (column.name(), column.type_())).collect();
+    assert_eq!(columns, [("array_remove", &Type::INT4_ARRAY), ("chr", &Type::TEXT)]);
+    server.stop().await;
+}

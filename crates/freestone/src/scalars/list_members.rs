@@ -2,18 +2,19 @@
 //! is no value that a list could share with another, as in DuckDB.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, BooleanArray, DynComparator, Int64Array, ListArray};
 use datafusion::arrow::buffer::NullBuffer;
-use datafusion::arrow::compute::SortOptions;
+use datafusion::arrow::compute::{SortOptions, interleave};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::error::Result;
 use datafusion::logical_expr::type_coercion::binary::type_union_resolution;
 
 use super::function::Scalar;
 use super::kinds::{BOOL, INT, list, list_of};
-use super::lists::taken;
+use super::lists::{of_lengths, taken};
 use super::rows::{invalid, lists};
 use crate::exact::normal_form;
 use crate::optimizer::common_of_mixed;
@@ -42,6 +43,27 @@ pub(super) fn all() -> Vec<Scalar> {
         list_has_any(),
         list_has_all(),
         of_lists(&["arrays_overlap"], |call| shared(call, true)),
+        Scalar::with_coercion(
+            &["freestone_array_remove"],
+            "a list, and a value like those in it",
+            |types| match types {
+                [values, value] => {
+                    let item = list(values)?;
+                    common(item.data_type(), value)?;
+                    Some(vec![DataType::List(item), value.clone()])
+                }
+                _ => None,
+            },
+            |types, _| Ok(types[0].clone()),
+            removed,
+        ),
+        Scalar::with_coercion(
+            &["freestone_array_replace"],
+            "a list, and two values like those in it",
+            with_two_values,
+            |types, _| Ok(types[0].clone()),
+            replaced,
+        ),
         Scalar::with_coercion(
             &["list_intersect", "array_intersect"],
             "two lists of the same type",
@@ -101,6 +123,16 @@ fn with_value(types: &[DataType]) -> Option<Vec<DataType>> {
     Some(vec![list_of(common.clone()), common])
 }
 
+/// Those of a list, of which a value is replaced by another. A list of integers remains one.
+fn with_two_values(types: &[DataType]) -> Option<Vec<DataType>> {
+    let [values, before, after] = types else { return None };
+    let item = list(values)?.data_type().clone();
+    common(&item, before)?;
+    let wide = common(&item, after)?;
+    let item = if item.is_integer() && wide.is_integer() { item } else { wide };
+    Some(vec![list_of(item.clone()), before.clone(), item])
+}
+
 fn with_list(types: &[DataType]) -> Option<Vec<DataType>> {
     let [left, right] = types else { return None };
     let common = list_of(common(list(left)?.data_type(), list(right)?.data_type())?);
@@ -150,21 +182,77 @@ pub(super) fn comparator(values: &ArrayRef, wanted: &ArrayRef) -> Result<Option<
     Ok(Some(normal_form::comparator(&values, &wanted, SortOptions::default())?))
 }
 
-/// The position, from 1, of the first value in each list that is not distinct from the wanted one.
-fn position(call: &Call) -> Result<ArrayRef> {
-    let (all, wanted) = (lists(call, 0)?, call.array(1)?);
-    let compare = comparator(all.values(), &wanted)?;
-    let row = |row: usize| {
-        let (start, end) = (all.value_offsets()[row] as usize, all.value_offsets()[row + 1] as usize);
-        let is_it = |at: &usize| match (is_known(all.values(), *at), is_known(&wanted, row)) {
-            (true, true) => compare.as_ref().is_some_and(|compare| compare(*at, row) == Ordering::Equal),
+/// Lists, and a value per list that is looked for in it.
+struct Sought {
+    all: ListArray,
+    wanted: ArrayRef,
+    compare: Option<DynComparator>,
+}
+
+impl Sought {
+    fn of(call: &Call) -> Result<Sought> {
+        let (all, wanted) = (lists(call, 0)?, call.array(1)?);
+        let compare = comparator(all.values(), &wanted)?;
+        Ok(Sought { all, wanted, compare })
+    }
+
+    /// The places of a row's values.
+    fn places(&self, row: usize) -> Range<usize> {
+        self.all.value_offsets()[row] as usize..self.all.value_offsets()[row + 1] as usize
+    }
+
+    /// Whether the value at a place is not distinct from the one that is looked for.
+    fn is_it(&self, at: usize, row: usize) -> bool {
+        match (is_known(self.all.values(), at), is_known(&self.wanted, row)) {
+            (true, true) => self.compare.as_ref().is_some_and(|compare| compare(at, row) == Ordering::Equal),
             (false, false) => true,
             _ => false,
-        };
-        let found = (start..end).find(is_it).filter(|_| all.is_valid(row));
+        }
+    }
+}
+
+/// The position, from 1, of the first value in each list that is not distinct from the wanted one.
+fn position(call: &Call) -> Result<ArrayRef> {
+    let sought = Sought::of(call)?;
+    let row = |row: usize| {
+        let places = sought.places(row);
+        let start = places.start;
+        let found = places.filter(|_| sought.all.is_valid(row)).find(|at| sought.is_it(*at, row));
         found.map(|at| (at - start) as i64 + 1)
     };
-    Ok(Arc::new((0..all.len()).map(row).collect::<Int64Array>()))
+    Ok(Arc::new((0..sought.all.len()).map(row).collect::<Int64Array>()))
+}
+
+/// The lists without the values that are not distinct from one, as in PostgreSQL.
+fn removed(call: &Call) -> Result<ArrayRef> {
+    let sought = Sought::of(call)?;
+    let (mut places, mut lengths) = (vec![], vec![]);
+    for row in 0..sought.all.len() {
+        let before = places.len();
+        if sought.all.is_valid(row) {
+            places.extend(sought.places(row).filter(|at| !sought.is_it(*at, row)).map(|at| at as u32));
+        }
+        lengths.push(places.len() - before);
+    }
+    let valid = (0..sought.all.len()).map(|row| sought.all.is_valid(row)).collect();
+    Ok(Arc::new(taken(&sought.all, places, lengths, valid)?))
+}
+
+/// The lists with another value in place of all that are not distinct from one, as in PostgreSQL.
+fn replaced(call: &Call) -> Result<ArrayRef> {
+    let (sought, after) = (Sought::of(call)?, call.array(2)?);
+    let (mut places, mut lengths) = (vec![], vec![]);
+    for row in 0..sought.all.len() {
+        let before = places.len();
+        if sought.all.is_valid(row) {
+            let place = |at: usize| if sought.is_it(at, row) { (1, row) } else { (0, at) };
+            places.extend(sought.places(row).map(place));
+        }
+        lengths.push(places.len() - before);
+    }
+    let after = exact_cast(&after, sought.all.values().data_type())?;
+    let values = interleave(&[sought.all.values().as_ref(), after.as_ref()], &places)?;
+    Ok(Arc::new(of_lengths(sought.all.data_type(), values, lengths, sought.all.nulls().cloned())?))
 }
 
 /// Two lists per row, whose values are compared.

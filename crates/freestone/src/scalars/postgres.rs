@@ -10,6 +10,7 @@ use super::function::Scalar;
 use super::kinds::Kind::{Bytes, Int, List, Span, Text, Time};
 use super::kinds::{BYTES, INT, TEXT};
 use super::rows::{any_null, bytes, ints, invalid, lists, texts};
+use crate::growth::Growth;
 use crate::ingest::{ArrayItem, array_items};
 use crate::sql::text_types::{ROUNDED_INTERVAL, ROUNDED_TIME};
 use crate::times::{Call, INTERVAL, exact_cast, is_text};
@@ -25,6 +26,9 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::new(&["set_byte"], &[&[Bytes, Int, Int], &[Text, Int, Int]], BYTES, set_byte),
         Scalar::new(&[ROUNDED_TIME], &[&[Time, Int]], CLOCK, rounded_times),
         Scalar::new(&[ROUNDED_INTERVAL], &[&[Span, Int]], INTERVAL, rounded_intervals),
+        Scalar::new(&["freestone_chr"], &[&[Int]], TEXT, characters),
+        Scalar::new(&["freestone_escaped_bytes"], &[&[Bytes], &[Text]], TEXT, escaped).growing(Growth::Share(5)),
+        Scalar::new(&["freestone_unescaped_bytes"], &[&[Text]], BYTES, unescaped),
         pointer(),
     ]
 }
@@ -46,6 +50,61 @@ fn blobs(call: &Call) -> Result<Vec<Option<Vec<u8>>>> {
         None => Ok(None),
     };
     texts.iter().map(blob).collect()
+}
+
+/// The character of a code. PostgreSQL's texts have no character 0.
+fn characters(call: &Call) -> Result<ArrayRef> {
+    let character = |code: i64| match u32::try_from(code).ok().filter(|code| *code > 0).and_then(char::from_u32) {
+        Some(character) => Ok(character.to_string()),
+        None => invalid(format!("{code} is no character of a text: write the code of one, from 1 on")),
+    };
+    let rows = ints(call, 0)?;
+    let rows = rows.iter().map(|code| code.map(character).transpose());
+    Ok(Arc::new(rows.collect::<Result<StringViewArray>>()?))
+}
+
+/// Bytes as text: those that are no ASCII, and 0, have three octal digits behind a backslash, which is doubled itself.
+fn escaped(call: &Call) -> Result<ArrayRef> {
+    let text = |bytes: Vec<u8>| {
+        let push = |mut text: String, byte: &u8| {
+            match byte {
+                b'\\' => text.push_str("\\\\"),
+                0 | 0x80.. => text.push_str(&format!("\\{byte:03o}")),
+                byte => text.push(char::from(*byte)),
+            }
+            text
+        };
+        bytes.iter().fold(String::new(), push)
+    };
+    Ok(Arc::new(blobs(call)?.into_iter().map(|bytes| bytes.map(text)).collect::<StringViewArray>()))
+}
+
+/// The bytes that [`escaped`] writes as a text.
+fn unescaped(call: &Call) -> Result<ArrayRef> {
+    let texts = texts(call, 0)?;
+    let bytes = |text: &str| match bytes_of_escapes(text.as_bytes()) {
+        Some(bytes) => Ok(bytes),
+        None => invalid(format!("'{text}' has a backslash without another one, or three octal digits, behind it")),
+    };
+    let rows = texts.iter().map(|text| text.map(bytes).transpose());
+    Ok(Arc::new(rows.collect::<Result<BinaryViewArray>>()?))
+}
+
+fn bytes_of_escapes(mut rest: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(rest.len());
+    while let [first, behind @ ..] = rest {
+        let (byte, behind) = match (first, behind) {
+            (b'\\', [b'\\', behind @ ..]) => (b'\\', behind),
+            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', behind @ ..]) => {
+                ((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'), behind)
+            }
+            (b'\\', _) => return None,
+            (other, behind) => (*other, behind),
+        };
+        bytes.push(byte);
+        rest = behind;
+    }
+    Some(bytes)
 }
 
 /// The place of a byte, counted from 0.
@@ -169,6 +228,12 @@ mod tests {
         ] {
             assert_eq!(path_of_text(text).and_then(|parts| pointer_of(&parts)).as_deref(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn bytes_have_escapes() {
+        assert_eq!(bytes_of_escapes(b"a\\\\\\101").as_deref(), Some(&b"a\\A"[..]));
+        assert_eq!((bytes_of_escapes(b"\\8"), bytes_of_escapes(b"\\")), (None, None));
     }
 
     #[test]

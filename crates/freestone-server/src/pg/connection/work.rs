@@ -7,6 +7,7 @@ use freestone::{Session, Statement};
 use crate::execution;
 use crate::pg::catalog;
 use crate::pg::error::PgError;
+use crate::pg::meanings;
 use crate::pg::numerals;
 use crate::pg::series;
 use crate::pg::utility::{self, Declare, Utility};
@@ -105,8 +106,8 @@ fn understand_query(session: &Session, statement: Statement) -> Result<Work, PgE
 /// A statement of PostgreSQL in the engine's words; `None` if it is in them, or cannot be parsed.
 fn rewritten(sql: &str) -> Option<String> {
     let (has_series, asks_for_catalog) = (series::is_in(sql), catalog::is_asked_for(sql));
-    let has_numerals = numerals::is_in(sql);
-    if !has_series && !asks_for_catalog && !has_numerals {
+    let (has_numerals, has_meanings) = (numerals::is_in(sql), meanings::is_in(sql));
+    if !has_series && !asks_for_catalog && !has_numerals && !has_meanings {
         return None;
     }
     let written = freestone_sql::parse_statement(sql).ok()?;
@@ -116,6 +117,9 @@ fn rewritten(sql: &str) -> Option<String> {
     }
     if has_numerals {
         numerals::keep_digits(&mut changed);
+    }
+    if has_meanings {
+        meanings::apply(&mut changed);
     }
     if asks_for_catalog {
         catalog::rewrite(&mut changed);

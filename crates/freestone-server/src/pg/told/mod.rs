@@ -195,7 +195,7 @@ fn of_column(column: Column) -> Told {
 }
 
 /// The functions whose results are of type `text`.
-const TEXTS: [&str; 33] = [
+const TEXTS: [&str; 36] = [
     "array_to_string",
     "encode",
     "format",
@@ -229,6 +229,9 @@ const TEXTS: [&str; 33] = [
     "to_char",
     "string_agg",
     "chr",
+    "freestone_chr",
+    "freestone_escaped_bytes",
+    "regexp_substr",
 ];
 
 /// Functions that count rows, for which the engine has unsigned integers.
