@@ -25,7 +25,7 @@ const FUNCTIONS: [(&str, &str); 3] = [
 
 /// Whether a text may have something of that kind.
 pub fn is_in(sql: &str) -> bool {
-    const SIGNS: [&str; 8] = ["array_re", MATCHES, "chr", "bytea", "encode", "decode", "sha256", "[]"];
+    const SIGNS: [&str; 9] = ["array_re", "array_fill", MATCHES, "chr", "bytea", "encode", "decode", "sha256", "[]"];
     let lower = sql.to_ascii_lowercase();
     SIGNS.iter().any(|sign| lower.contains(sign))
 }
@@ -138,6 +138,8 @@ impl WalkMut for Meanings {
             ExprKind::Call(call) => {
                 if let Some(changed) = of_bytes(call) {
                     expr.kind = changed;
+                } else if let Some(arguments) = filled(call) {
+                    expr.kind = call_of("freestone_array_fill", arguments).kind;
                 } else if let Some((_, ours)) = FUNCTIONS.iter().find(|(name, _)| *name == last(&call.name)) {
                     call.name = named(ours);
                 }
@@ -163,6 +165,22 @@ fn unnest_of(call: &mut Call) {
     let list = Call::of(named("freestone_regexp_matches"), arguments);
     call.name = named("unnest");
     call.arguments = vec![argument(Expr { kind: ExprKind::Call(Box::new(list)), span: Span::default() })];
+}
+
+/// The arguments of `array_fill(value, ARRAY[lengths])`, with each length as one of them; `None` for other calls.
+fn filled(call: &mut Call) -> Option<Vec<Argument>> {
+    if last(&call.name) != "array_fill" {
+        return None;
+    }
+    let [value, Argument { value: Expr { kind: ExprKind::List(lengths), .. }, .. }] = call.arguments.as_mut_slice()
+    else {
+        return None;
+    };
+    if lengths.is_empty() {
+        return None;
+    }
+    let lengths = std::mem::take(lengths).into_iter().map(argument);
+    Some(std::iter::once(value.clone()).chain(lengths).collect())
 }
 
 /// Functions of bytes, whose texts in quotes are of BYTEA; `None` for other calls.
@@ -373,6 +391,10 @@ mod tests {
             (
                 "SELECT m[1] FROM regexp_matches('a', 'b', 'g') AS m",
                 "SELECT m[1] FROM unnest(freestone_regexp_matches('a', 'b', 'g')) AS m(m)",
+            ),
+            (
+                "SELECT array_fill(a, ARRAY[2, 3]) FROM t",
+                "SELECT freestone_array_fill(a, 2, 3) AS \"array_fill\" FROM t",
             ),
             ("SELECT 'a\\\\b\\101'::bytea", "SELECT '\\x615c6241'::BYTEA"),
             ("INSERT INTO t VALUES ('\\xDE ad'::bytea)", "INSERT INTO t VALUES ('\\xDEad'::BYTEA)"),

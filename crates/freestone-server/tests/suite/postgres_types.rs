@@ -315,6 +315,11 @@ async fn names_mean_what_they_mean_in_postgresql() {
         ("SELECT ('{{1,2},{3,4}}'::int[])[2][1]", "3"),
         ("SELECT ARRAY[['a','bc'],['def','hijk']]::text[]::varchar[]", "{{a,bc},{def,hijk}}"),
         ("SELECT chr(65)", "A"),
+        ("SELECT array_fill(7, ARRAY[2, 2])", "{{7,7},{7,7}}"),
+        ("SELECT array_upper(ARRAY[[1, 2, 3]], 2)", "3"),
+        ("SELECT quote_literal(42.5)", "'42.5'"),
+        ("SELECT quote_literal(E'a\\\\b')", "E'a\\\\b'"),
+        ("SELECT quote_nullable(NULL)", "NULL"),
     ] {
         assert_eq!(text(&client, sql).await, expected, "{sql}");
     }

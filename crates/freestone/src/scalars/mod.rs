@@ -30,6 +30,8 @@ mod path_join;
 mod patterns;
 mod planner;
 mod postgres;
+mod postgres_arrays;
+mod postgres_numbers;
 mod regex;
 mod results;
 mod rows;
@@ -79,6 +81,8 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         numbers::all(),
         path_join::all(),
         postgres::all(),
+        postgres_arrays::all(),
+        postgres_numbers::all(),
         regex::all(),
         series::all(),
         similarity::all(),

@@ -14,9 +14,10 @@ use datafusion::logical_expr::Volatility;
 
 use super::bits;
 use super::function::Scalar;
-use super::kinds::Kind::{Bytes, Date, Int, Number, Real, Text};
+use super::kinds::Kind::{Bytes, Date, Int, List, Number, Real, Text};
 use super::kinds::{BOOL, INT, REAL, TEXT};
-use super::rows::{any_null, bytes, ints, invalid, reals, too_large};
+use super::postgres_arrays;
+use super::rows::{any_null, bytes, ints, invalid, lists, reals, too_large};
 use crate::sql::function_macros::BITS_NOT;
 use crate::times::{Call, exact_cast, infinite, integers, is_text, map};
 
@@ -35,7 +36,7 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::new(&["bit_count"], &[&[Number], &[Bytes], &[Text]], INT, bit_count),
         Scalar::typed(&[BITS_NOT], &[&[Number], &[Text]], |types, _| whole(types), bits_not),
         Scalar::new(&["binom"], &[&[Int, Int]], DataType::Decimal128(38, 0), binom),
-        Scalar::new(&["width_bucket"], &[&[Real, Real, Real, Int]], INT, width_bucket),
+        Scalar::new(&["width_bucket"], &[&[Real, Real, Real, Int], &[Real, List]], INT, width_bucket),
         Scalar::new(&["random", "rand"], &[&[]], REAL, move |call| Ok(random.values(call.rows())))
             .of_volatility(Volatility::Volatile),
         Scalar::new(&["setseed"], &[&[Real]], DataType::Null, move |call| seeded.seed(call))
@@ -244,6 +245,9 @@ fn max_of(kind: &DataType) -> u64 {
 
 /// The number of the bucket that contains a value. The buckets have equal widths between two bounds, as in PostgreSQL.
 fn width_bucket(call: &Call) -> Result<ArrayRef> {
+    if call.count() == 2 {
+        return postgres_arrays::width_bucket(&reals(call, 0)?, &lists(call, 1)?);
+    }
     let (values, lows, highs, counts) = (reals(call, 0)?, reals(call, 1)?, reals(call, 2)?, ints(call, 3)?);
     let row = |row: usize| -> Result<Option<i64>> {
         if any_null(&[&values, &lows, &highs, &counts], row) {

@@ -16,7 +16,7 @@ use super::Catalog;
 use super::data::{Assigned, Data, Index, PG_CATALOG, PG_TEMP, RelationOids, SequenceOid, catalog_oid, ident};
 use super::privileges::{Of, may};
 use super::values::Value;
-use super::{procedures, tables, waiting};
+use super::{format, procedures, tables, waiting};
 use crate::pg::connection::ChannelChange;
 use crate::pg::settings::{Settings, VERSION};
 use crate::pg::types::{self, Type};
@@ -267,17 +267,23 @@ const FUNCTIONS: &[(&str, Kind, Body)] = &[
     ("pg_size_pretty", Kind::Text, |_, arguments| text_or_null(arguments.first().and_then(Value::int).map(size_text))),
     ("quote_ident", Kind::Text, |_, arguments| text_or_null(arguments.first().and_then(Value::text).map(ident))),
     ("quote_literal", Kind::Text, |_, arguments| {
-        text_or_null(arguments.first().and_then(Value::text).map(|text| format!("'{}'", text.replace('\'', "''"))))
+        text_or_null(arguments.first().and_then(shown).map(|text| format::literal(&text)))
     }),
-    ("array_upper", Kind::Int, |_, arguments| match arguments.first() {
-        Some(Value::Places(count @ 1..)) => Value::Int(*count as i64),
-        _ => Value::Null,
-    }),
-    ("array_lower", Kind::Int, |_, arguments| match arguments.first() {
-        Some(Value::Places(1..)) => Value::Int(1),
-        _ => Value::Null,
+    ("quote_nullable", Kind::Text, |_, arguments| {
+        Value::Text(arguments.first().and_then(shown).map_or_else(|| "NULL".to_owned(), |text| format::literal(&text)))
     }),
 ];
+
+/// A value as the text that is put in quotes.
+fn shown(value: &Value) -> Option<String> {
+    match value {
+        Value::Text(text) => Some(text.clone()),
+        Value::Int(number) => Some(number.to_string()),
+        Value::Real(number) => Some(number.to_string()),
+        Value::Bool(is) => Some(is.to_string()),
+        _ => None,
+    }
+}
 
 /// Functions that do something: they are called whenever their statement runs.
 fn does_something(name: &str) -> bool {
@@ -403,7 +409,6 @@ fn value(array: &ArrayRef, row: usize) -> Value {
         DataType::Float64 => Value::Real(array.as_primitive::<Float64Type>().value(row)),
         DataType::Utf8 => Value::Text(array.as_string::<i32>().value(row).to_owned()),
         DataType::Boolean => Value::Bool(array.as_boolean().value(row)),
-        DataType::List(_) => Value::Places(array.as_list::<i32>().value_length(row).unsigned_abs() as usize),
         _ => Value::Null,
     }
 }

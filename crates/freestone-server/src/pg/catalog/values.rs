@@ -9,8 +9,6 @@ pub enum Value {
     Text(String),
     Bool(bool),
     TextArray(Vec<String>),
-    /// A list of so many values.
-    Places(usize),
     /// There is no object of this name: a kind and a name.
     Missing(&'static str, String),
     /// The call is an error.

@@ -195,7 +195,7 @@ fn of_column(column: Column) -> Told {
 }
 
 /// The functions whose results are of type `text`.
-const TEXTS: [&str; 36] = [
+const TEXTS: [&str; 37] = [
     "array_to_string",
     "encode",
     "format",
@@ -232,13 +232,14 @@ const TEXTS: [&str; 36] = [
     "freestone_chr",
     "freestone_escaped_bytes",
     "regexp_substr",
+    "array_dims",
 ];
 
 /// Functions that count rows, for which the engine has unsigned integers.
 const COUNTS: [&str; 3] = ["row_number", "rank", "dense_rank"];
 
 /// Functions that count in integers of 32 bits.
-const SHORT_COUNTS: [&str; 15] = [
+const SHORT_COUNTS: [&str; 20] = [
     "ntile",
     "array_length",
     "array_ndims",
@@ -254,6 +255,11 @@ const SHORT_COUNTS: [&str; 15] = [
     "strpos",
     "json_array_length",
     "ascii",
+    "num_nulls",
+    "num_nonnulls",
+    "scale",
+    "min_scale",
+    "width_bucket",
 ];
 
 /// Functions whose results are names.
