@@ -16,6 +16,7 @@ use crate::chains::conjunction;
 use crate::collations::COMPARING;
 use crate::definitions::Clauses;
 use crate::error::{At, BindError, Result, invalid, unknown};
+use crate::expressions::integer;
 use crate::scopes::is_default;
 use crate::select::Item;
 use crate::types::{SqlType, list_of};
@@ -256,7 +257,10 @@ impl Binder<'_> {
                         let value = self.whole_row(columns, *span)?;
                         Ok(Arguments { values: vec![value], names: vec![None] })
                     }
-                    "count" => Ok(all()),
+                    "count" => match self.row_of_outer_join(star, columns, *span)? {
+                        Some(value) => Ok(Arguments { values: vec![value], names: vec![None] }),
+                        None => Ok(all()),
+                    },
                     _ => Err(invalid(*span, format!("{} does not take *", plain.name))),
                 }
             }
@@ -265,6 +269,22 @@ impl Binder<'_> {
             }
             arguments => self.arguments(arguments),
         }
+    }
+
+    /// What is NULL in the rows in which an outer join has found no row for the table of a star: the place of a stored row, or
+    /// without one whether a column has a value. `None` if each row has one.
+    fn row_of_outer_join(&mut self, star: &tree::Star, columns: Vec<Item>, span: Span) -> Result<Option<Expr>> {
+        let Some(qualifier) = &star.qualifier else { return Ok(None) };
+        let names: Vec<(&str, bool)> = qualifier.parts.iter().map(|part| (part.text.as_str(), part.quoted)).collect();
+        let scope = self.scope();
+        let relation = scope.relations_of(&names).first().and_then(|at| scope.relations.get(*at));
+        let Some(relation) = relation.filter(|relation| relation.is_optional) else { return Ok(None) };
+        if let Some((_, place)) = &relation.hidden {
+            return Ok(Some(Expr::Column(place.clone())));
+        }
+        let values = columns.into_iter().map(|column| column.value).collect();
+        let known = self.scalar_call("num_nonnulls", values, span)?;
+        self.scalar_call("nullif", vec![known, integer(0)], span).map(Some)
     }
 
     /// The values of columns as one; NULL where one of them is.

@@ -143,7 +143,11 @@ impl Binder<'_> {
             return Ok(From { plan, relations: right.relations, star: right.star });
         }
         let offset = left.relations.len();
-        let relations: Vec<Relation> = left.relations.into_iter().chain(right.relations).collect();
+        let of_left =
+            left.relations.into_iter().map(|one| one.behind(matches!(kind, JoinKind::Right | JoinKind::Full)));
+        let of_right =
+            right.relations.into_iter().map(|one| one.behind(matches!(kind, JoinKind::Left | JoinKind::Full)));
+        let relations: Vec<Relation> = of_left.chain(of_right).collect();
         // The merged columns stand before the others.
         let mut star: Vec<Entry> = vec![];
         for one in &merged {

@@ -37,6 +37,8 @@ pub(crate) struct Relation {
     pub is_values: bool,
     /// The columns of its primary key.
     pub key: Vec<Column>,
+    /// Whether an outer join has rows without one of its own.
+    pub is_optional: bool,
 }
 
 /// The relations of a query block.
@@ -243,6 +245,11 @@ impl Scope {
 }
 
 impl Relation {
+    /// The same behind a join, which may have rows without one of its own.
+    pub fn behind(self, is_optional: bool) -> Relation {
+        Relation { is_optional: self.is_optional || is_optional, ..self }
+    }
+
     /// Whether its only column may be called so.
     fn is_named(&self, name: (&str, bool)) -> bool {
         let own = self.names.last().map(String::as_str);
