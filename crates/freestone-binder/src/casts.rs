@@ -9,7 +9,7 @@ use freestone_sql::tree::{self, CastForm, ExprKind, Literal, Text, Type, TypeFie
 use crate::binder::Binder;
 use crate::error::{At, Result, invalid};
 use crate::expressions::{integer, text};
-use crate::types::{SqlType, is_text, list_of};
+use crate::types::{JSONB, NORMAL, SqlType, is_text, list_of};
 
 impl Binder<'_> {
     /// `CAST(a AS T)`, `TRY_CAST(a AS T)` and `a::T`.
@@ -75,6 +75,20 @@ impl Binder<'_> {
             _ => return Ok(value),
         };
         self.scalar_call(function, std::iter::once(value).chain(others).collect(), span)
+    }
+
+    /// A value as a label or in a normal form. What is no text becomes JSONB by way of JSON.
+    fn as_text(&mut self, value: Expr, to: &SqlType, or_null: bool, span: Span) -> Result<Expr> {
+        let is_json = |given: DataType| !is_text(&given) && !given.is_null();
+        let by_json =
+            matches!(to, SqlType::Normal(name) if name == JSONB) && is_json(value.get_type(&self.schema()).at(span)?);
+        let value = if by_json { self.cast_to(value, SqlType::Json, or_null, span)? } else { value };
+        self.as_texts(value, to, or_null, span)
+    }
+
+    /// Whether a value is a text in the normal form of a type.
+    fn is_normal(&self, value: &Expr) -> bool {
+        value.to_field(&self.schema()).is_ok_and(|(_, field)| field.metadata().contains_key(NORMAL))
     }
 
     /// A struct as a map: the names of its fields are the keys.
@@ -166,7 +180,7 @@ impl Binder<'_> {
                 let function = if or_null { "freestone_json_or_null" } else { "freestone_json" };
                 return self.scalar_call(function, vec![value], span);
             }
-            SqlType::Enum(_) | SqlType::Normal(_) => return self.as_texts(value, &to, or_null, span),
+            SqlType::Enum(_) | SqlType::Normal(_) => return self.as_text(value, &to, or_null, span),
             SqlType::Texts(item, around) => {
                 let texts = SqlType::Texts(Box::new(SqlType::Plain(DataType::Utf8View)), around).data_type();
                 let value = self.cast_to(value, SqlType::Plain(texts), or_null, span)?;
@@ -195,7 +209,8 @@ impl Binder<'_> {
         {
             return self.cast_by_parts(value, &from, &to, or_null, span);
         }
-        let value = match is_text(&to) && self.world.settings.has_enums() {
+        // A cast alone keeps what the field says.
+        let value = match is_text(&to) && (self.world.settings.has_enums() || self.is_normal(&value)) {
             true => self.scalar_call("freestone_enum_text", vec![value], span)?,
             false => value,
         };

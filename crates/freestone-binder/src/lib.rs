@@ -76,7 +76,7 @@ pub use error::{BindError, ErrorKind};
 pub use reading::{
     Named, Place, PlacedParameter, Reference, all_of, each_expression, each_reference, named_tables, placed_parameters,
 };
-pub use types::SqlType;
+pub use types::{NORMAL, SqlType};
 pub use world::{
     Catalog, Definition, FILE_NAME, FILE_NAMES, Functions, JSON, KeyedColumn, KeyedRecursion, Macro, MacroBody, PLACES,
     ROW_ID, SUMMARIZED, Settings, TableArgument, World,

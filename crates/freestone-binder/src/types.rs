@@ -93,6 +93,12 @@ const OTHERS: [&str; 13] = [
     "varbit",
 ];
 
+/// The name of the type of JSON in PostgreSQL's canonical form.
+pub(crate) const JSONB: &str = "JSONB";
+
+/// The metadata of a field with the name of the type of its texts, if they have a normal form.
+pub const NORMAL: &str = "freestone.normal";
+
 /// The most bits of a type, as in PostgreSQL.
 const BITS_MAX: u32 = 83_886_080;
 
@@ -166,7 +172,7 @@ impl Binder<'_> {
         let name = if name == "bitstring" { "bit" } else { name };
         match name {
             "blob" | "bytea" | "binary" | "varbinary" | "bytes" => return Ok(SqlType::Blob),
-            "json" | "jsonb" => return Ok(SqlType::Json),
+            "json" => return Ok(SqlType::Json),
             "decimal" | "numeric" | "dec" if !modifiers.is_empty() => return decimal(modifiers, span),
             "timestamp" | "datetime" | "timestamptz" => return timestamp(name, modifiers, span),
             "timestamptz_ns" if modifiers.is_empty() => {
@@ -179,7 +185,7 @@ impl Binder<'_> {
                 let data_type = DataType::Interval(IntervalUnit::MonthDayNano);
                 return Ok(SqlType::Rounded(data_type, digits(name, modifiers, span)?));
             }
-            "timetz" | "bit" | "varbit" | "inet" | "cidr" => {
+            "timetz" | "bit" | "varbit" | "inet" | "cidr" | "jsonb" => {
                 return normal_name(name, modifiers, span).map(SqlType::Normal);
             }
             "union" | "variant" | "geometry" => return Err(missing_type(name, span)),
@@ -219,7 +225,7 @@ fn missing(name: &ObjectName, span: Span) -> Box<BindError> {
 fn whole(known: SqlType, span: Span) -> Result<DataType> {
     let name = match &known {
         SqlType::Enum(_) => "an ENUM".to_owned(),
-        SqlType::Normal(name) => name.clone(),
+        SqlType::Normal(name) if name != JSONB => name.clone(),
         SqlType::Texts(..) => "a list of ENUMs or of texts of such a type".to_owned(),
         SqlType::Rounded(..) => {
             return Err(invalid(span, "a time with a number of digits is no part of another type")

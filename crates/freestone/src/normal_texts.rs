@@ -1,8 +1,9 @@
-//! Types whose values are texts in one normal form: TIME WITH TIME ZONE, INET, CIDR, BIT and BIT VARYING, with PostgreSQL's
+//! Types whose values are texts in one normal form: TIME WITH TIME ZONE, INET, CIDR, BIT, BIT VARYING and JSONB, with PostgreSQL's
 //! rules. Equal values are equal texts; where their order is not that of the texts, [`NormalText::key`] has it.
 
 use std::net::IpAddr;
 
+use crate::json_text::canonical::{canonical, order_key};
 use crate::times::{Zone, parse, push_offset, time_text};
 
 /// A type of texts in a normal form.
@@ -18,9 +19,11 @@ pub enum NormalText {
     Bit(u32),
     /// Bits, at most this number of them.
     VarBit(Option<u32>),
+    /// A document of JSON: `{"a": [1, 2]}`.
+    Jsonb,
 }
 
-use NormalText::{Bit, Cidr, Inet, TimeTz, VarBit};
+use NormalText::{Bit, Cidr, Inet, Jsonb, TimeTz, VarBit};
 
 const MICROSECOND_NS: i64 = 1_000;
 const DAY_NS: i64 = 86_400_000_000_000;
@@ -71,6 +74,7 @@ impl NormalText {
             ("CIDR", None) => Cidr,
             ("BIT", Some(bits)) => Bit(bits),
             ("VARBIT", bits) => VarBit(bits),
+            ("JSONB", None) => Jsonb,
             _ => return None,
         })
     }
@@ -85,6 +89,7 @@ impl NormalText {
             Bit(bits) => format!("BIT({bits})"),
             VarBit(None) => "VARBIT".to_owned(),
             VarBit(Some(bits)) => format!("VARBIT({bits})"),
+            Jsonb => "JSONB".to_owned(),
         }
     }
 
@@ -96,6 +101,7 @@ impl NormalText {
             Cidr => "cidr",
             Bit(_) => "bit",
             VarBit(_) => "bit varying",
+            Jsonb => "jsonb",
         }
     }
 
@@ -118,6 +124,10 @@ impl NormalText {
                 bits.truncate(most as usize);
                 Ok(bits)
             }
+            Jsonb => {
+                let form = canonical(text).map_err(|error| error.to_string())?;
+                form.ok_or_else(|| "it is malformed JSON".to_owned())
+            }
         }
     }
 
@@ -139,13 +149,14 @@ impl NormalText {
                 };
                 Some([vec![family], masked(&all, length), vec![length], all].concat())
             }
+            Jsonb => order_key(normal),
             Bit(_) | VarBit(_) => None,
         }
     }
 
     /// Whether the order is not that of the texts.
     pub fn has_keys(self) -> bool {
-        matches!(self, TimeTz(_) | Inet | Cidr)
+        matches!(self, TimeTz(_) | Inet | Cidr | Jsonb)
     }
 }
 
@@ -299,6 +310,8 @@ mod tests {
             (VarBit(Some(2)), "b10", Ok("10")),
             (VarBit(Some(2)), "101", Err(())),
             (VarBit(None), "102", Err(())),
+            (Jsonb, "{\"b\":1,\"a\":[]}", Ok("{\"a\": [], \"b\": 1}")),
+            (Jsonb, "{", Err(())),
         ] {
             let normal = kind.normal(text, false, &Zone::Fixed(19_800));
             assert_eq!(normal.as_deref().map_err(|_| ()), expected, "{} {text}", kind.name());

@@ -163,6 +163,7 @@ impl ColumnType {
             Some(NormalText::Inet) => (INET, -1),
             Some(NormalText::Cidr) => (CIDR, -1),
             Some(NormalText::Bit(count)) => (BIT, bits(count)),
+            Some(NormalText::Jsonb) => (JSONB, -1),
             Some(NormalText::VarBit(count)) => (VARBIT, count.map_or(-1, bits)),
             None if freestone::is_json(field) => (JSON, -1),
             None => return None,

@@ -1,5 +1,6 @@
 //! A parser of JSON texts. Numbers and strings of the tree are slices of the text.
 
+pub(crate) mod canonical;
 mod conversion;
 pub(crate) mod structure;
 

@@ -54,6 +54,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::{Expr, HigherOrderUDF, ScalarUDF};
 
 use crate::hosted;
+use crate::sql::text_types::CAST_NORMAL;
 
 pub(crate) use hints::missing;
 pub(crate) use json::makes_json;
@@ -115,7 +116,7 @@ pub(crate) fn like(folds: bool, negated: bool) -> ScalarUDF {
     ScalarUDF::new_from_impl(text::like(folds, negated))
 }
 
-/// Whether a function is one of these, or of the program around the engine, each of which can fail for some arguments.
+/// Whether a function is one of these, a cast to texts in a normal form, or of the program around the engine, each of which can fail for some arguments.
 pub(crate) fn can_fail(function: &ScalarUDF) -> bool {
-    function.inner().is::<function::Scalar>() || hosted::scalar::is_hosted(function)
+    function.inner().is::<function::Scalar>() || function.name() == CAST_NORMAL || hosted::scalar::is_hosted(function)
 }

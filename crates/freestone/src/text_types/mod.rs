@@ -40,7 +40,7 @@ const JSON: &str = "freestone.json";
 /// The metadata of a field of JSON that a function has made. Clients see a text.
 const MADE_JSON: &str = "freestone.made_json";
 /// The metadata of a field with the name of its [`NormalText`].
-pub(crate) const NORMAL: &str = "freestone.normal";
+pub(crate) const NORMAL: &str = freestone_binder::NORMAL;
 
 /// The collation of a field's texts.
 pub(crate) fn collation_of(field: &Field) -> Option<&str> {
@@ -68,9 +68,9 @@ pub fn is_json(field: &Field) -> bool {
     field.metadata().contains_key(JSON)
 }
 
-/// Whether a field's texts are JSON, of a column or of a function that makes it.
+/// Whether a field's texts are JSON or JSONB, of a column or of a function that makes it.
 pub(crate) fn has_json(field: &Field) -> bool {
-    is_json(field) || field.metadata().contains_key(MADE_JSON)
+    is_json(field) || field.metadata().contains_key(MADE_JSON) || normal_of(field) == Some(NormalText::Jsonb)
 }
 
 /// The metadata of a field of JSON that a function has made.

@@ -13,6 +13,8 @@ use datafusion::logical_expr::{
 use super::{all_items, normal_metadata, over_items};
 use crate::display::texts_of;
 use crate::error::{Error, ErrorKind};
+use crate::json_text::canonical::canonical;
+use crate::json_text::start_of;
 use crate::normal_texts::NormalText;
 use crate::sql::text_types::{CAST_NORMAL, CAST_NORMAL_OR_NULL, CHECK_NORMAL};
 use crate::times::{Zone, exact_cast, is_text, texts_in_zone, wrong_types};
@@ -199,6 +201,9 @@ fn bits_of(values: &ArrayRef) -> Result<StringViewArray> {
 /// The normal forms of values.
 fn normal_forms(values: &ArrayRef, kind: NormalText, or_null: bool, zone: &Zone) -> Result<ArrayRef> {
     let texts = texts(values, kind, zone)?;
+    if kind == NormalText::Jsonb {
+        return documents(&texts, or_null);
+    }
     let normal = |text: &str| match kind.normal(text, true, zone) {
         Ok(normal) => Ok(Some(normal)),
         Err(_) if or_null => Ok(None),
@@ -206,6 +211,21 @@ fn normal_forms(values: &ArrayRef, kind: NormalText, or_null: bool, zone: &Zone)
     };
     let forms = texts.iter().map(|text| text.map_or(Ok(None), normal));
     Ok(Arc::new(forms.collect::<Result<StringViewArray, Error>>()?))
+}
+
+/// The canonical forms of JSONB. A statement without memory for one gets its error, and no NULL.
+fn documents(texts: &StringViewArray, or_null: bool) -> Result<ArrayRef> {
+    let form = |text: &str| match canonical(text)? {
+        Some(form) => Ok(Some(form)),
+        None if or_null => Ok(None),
+        None => Err(malformed(text)),
+    };
+    let forms = texts.iter().map(|text| text.map_or(Ok(None), form));
+    Ok(Arc::new(forms.collect::<Result<StringViewArray, Error>>()?))
+}
+
+fn malformed(text: &str) -> Error {
+    Error::invalid(format!("malformed JSON: {}", start_of(text)))
 }
 
 /// The texts of a column in the normal form of its type, as they are stored.
@@ -223,5 +243,8 @@ pub(crate) fn stored(values: &ArrayRef, kind: NormalText, column: &str) -> Resul
 }
 
 fn refused(kind: NormalText, text: &str, reason: &str) -> Error {
+    if kind == NormalText::Jsonb {
+        return malformed(text);
+    }
     Error::new(ErrorKind::Type, format!("invalid {}: '{text}': {reason}", kind.name()))
 }
