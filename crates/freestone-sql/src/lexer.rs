@@ -82,7 +82,7 @@ operators! {
     Eq "=" DoubleEq "==" NotEq "<>" BangEq "!=" Lt "<" Le "<=" Gt ">" Ge ">="
     Concat "||" Pipe "|" Ampersand "&" Hash "#" ShiftLeft "<<" ShiftRight ">>" Tilde "~"
     TildeStar "~*" NotTilde "!~" NotTildeStar "!~*" Like "~~" ILike "~~*" NotLike "!~~" NotILike "!~~*"
-    Arrow "->" LongArrow "->>" HashArrow "#>" HashLongArrow "#>>" Contains "@>" ContainedBy "<@" Overlaps "&&"
+    Arrow "->" LongArrow "->>" HashArrow "#>" HashLongArrow "#>>" HashMinus "#-" Contains "@>" ContainedBy "<@" Overlaps "&&"
     Distance "<->" CosineDistance "<=>" StartsWith "^@" TripleTilde "~~~" At "@" SquareRoot "|/" CubeRoot "||/"
 }
 

@@ -409,6 +409,7 @@ fn binary(op: Op) -> Option<BinaryOperator> {
         Op::LongArrow => B::LongArrow,
         Op::HashArrow => B::HashArrow,
         Op::HashLongArrow => B::HashLongArrow,
+        Op::HashMinus => B::HashMinus,
         Op::Contains => B::Contains,
         Op::ContainedBy => B::ContainedBy,
         Op::Overlaps => B::Overlaps,

@@ -570,7 +570,7 @@ binary! {
     Concat "||" BitAnd "&" BitOr "|" BitXor "#" ShiftLeft "<<" ShiftRight ">>"
     Match "~" MatchNoCase "~*" NotMatch "!~" NotMatchNoCase "!~*"
     Like "~~" ILike "~~*" NotLike "!~~" NotILike "!~~*"
-    Arrow "->" LongArrow "->>" HashArrow "#>" HashLongArrow "#>>"
+    Arrow "->" LongArrow "->>" HashArrow "#>" HashLongArrow "#>>" HashMinus "#-"
     Contains "@>" ContainedBy "<@" Overlaps "&&" Distance "<->" CosineDistance "<=>" StartsWith "^@"
     Plus "+" Minus "-" Multiply "*" Divide "/" IntegerDivide "//" Modulo "%" Power "^"
 }

@@ -334,6 +334,8 @@ pub enum BinaryOperator {
     HashArrow,
     /// `#>>`
     HashLongArrow,
+    /// `#-`
+    HashMinus,
     /// `@>`
     Contains,
     /// `<@`

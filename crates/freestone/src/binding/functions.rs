@@ -25,7 +25,7 @@ use freestone_sql::tree::{self, BinaryOperator, IntervalUnit};
 
 use super::Answers;
 use super::catalog::{of_function, source_of, text};
-use super::json_parts::{self, is_json_value};
+use super::json_parts::{self, is_json_value, is_jsonb, is_untyped};
 use crate::catalog::Scope;
 use crate::error::ErrorKind;
 use crate::json_text::conversion as json_conversion;
@@ -34,7 +34,7 @@ use crate::optimizer::in_list_function;
 use crate::planning::analyzed_schema;
 use crate::provider::files::{FILE_FUNCTIONS, SNIFF};
 use crate::provider::metadata;
-use crate::scalars::{bits, spans};
+use crate::scalars::{bits, jsonb, spans};
 use crate::settings::{self, Nulls};
 use crate::sql::function_macros::{self, JSON_PART};
 use crate::sql::names::name_in;
@@ -134,6 +134,33 @@ impl Registry<'_> {
         };
         let moved = self.scalar(name)?.call(vec![time.clone(), span.clone()]);
         Some(self.scalar(CAST_NORMAL)?.call(vec![moved, text("TIMETZ")]))
+    }
+}
+
+impl Registry<'_> {
+    /// An operator of JSONB, as PostgreSQL has it. A text in quotes, a parameter and NULL take the type of the other operand.
+    fn operator_of_jsonb(
+        &self,
+        operator: BinaryOperator,
+        left: &Expr,
+        right: &Expr,
+        schema: &DFSchema,
+    ) -> Option<Expr> {
+        let (of_left, of_right) = (is_jsonb(left, schema), is_jsonb(right, schema));
+        let are_both = of_left && (of_right || is_untyped(right)) || of_right && is_untyped(left);
+        let name = match operator {
+            BinaryOperator::Concat if are_both => "jsonb_concat",
+            BinaryOperator::Contains if are_both => "jsonb_contains",
+            BinaryOperator::ContainedBy if are_both => "jsonb_contained",
+            BinaryOperator::Arrow if of_left => jsonb::PART,
+            BinaryOperator::LongArrow if of_left => jsonb::PART_TEXT,
+            BinaryOperator::HashArrow if of_left => jsonb::AT_PATH,
+            BinaryOperator::HashLongArrow if of_left => jsonb::TEXT_AT_PATH,
+            BinaryOperator::Minus if of_left => "jsonb_delete",
+            BinaryOperator::HashMinus if of_left => "jsonb_delete_path",
+            _ => return None,
+        };
+        Some(self.scalar(name)?.call(vec![left.clone(), right.clone()]))
     }
 }
 
@@ -264,6 +291,9 @@ impl Functions for Registry<'_> {
         if let Some(call) = self.zoned_and_interval(operator, &left, &right, schema) {
             return Ok(call);
         }
+        if let Some(call) = self.operator_of_jsonb(operator, &left, &right, schema) {
+            return Ok(call);
+        }
         let Some(op) = planned(operator) else { return not_impl_err!("the operator {operator:?}") };
         let raw = RawBinaryExpr { op, left, right };
         Ok(match self.ask_planners(raw, |planner, raw| planner.plan_binary_op(raw, schema))? {
@@ -298,7 +328,7 @@ impl Functions for Registry<'_> {
         };
         if let Some(part) = part
             && is_json_value(&value, schema)
-            && let Some(function) = self.scalar("json_extract")
+            && let Some(function) = self.scalar(if is_jsonb(&value, schema) { jsonb::PART } else { "json_extract" })
         {
             return Ok(function.call(vec![value, part]));
         }
@@ -447,6 +477,7 @@ fn planned(operator: BinaryOperator) -> Option<Operator> {
         | BinaryOperator::CosineDistance
         | BinaryOperator::StartsWith
         | BinaryOperator::Overlaps
+        | BinaryOperator::HashMinus
         | BinaryOperator::Power => return None,
     })
 }

@@ -5,12 +5,14 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{Case, Expr, ExprSchemable, ScalarUDF};
 
+use crate::normal_texts::NormalText;
 use crate::scalars;
 use crate::sql::function_macros::{AS_JSON, AS_JSON_OR_NULL};
 use crate::text_types;
 
 /// The functions that make JSON of their arguments.
-const MAKING: [&str; 4] = ["to_json", "json_array", "json_object", "freestone_json_of_entries"];
+const MAKING: [&str; 6] =
+    ["to_json", "json_array", "json_object", "jsonb_build_array", "jsonb_build_object", "freestone_json_of_entries"];
 
 /// Those that take texts as JSON anyway, and make it of structs and lists.
 const TAKING: [&str; 8] = [
@@ -30,7 +32,7 @@ pub(super) fn nested(function: &str, arguments: Vec<Expr>, schema: &DFSchema, pa
     if !makes && !takes {
         return arguments;
     }
-    let has_keys = function == "json_object";
+    let has_keys = matches!(function, "json_object" | "jsonb_build_object");
     let marked = |(at, value): (usize, Expr)| match () {
         () if has_keys && at % 2 == 0 || takes && is_json_value(&value, schema) => value,
         () => marked(value, schema, part),
@@ -99,6 +101,36 @@ pub(super) fn is_json_value(value: &Expr, schema: &DFSchema) -> bool {
         }
         value => value.to_field(schema).is_ok_and(|(_, field)| text_types::has_json(&field)),
     }
+}
+
+/// Whether a value is known to be JSONB.
+pub(super) fn is_jsonb(value: &Expr, schema: &DFSchema) -> bool {
+    match value {
+        Expr::Alias(alias) => is_jsonb(&alias.expr, schema),
+        Expr::ScalarFunction(call) if call.name() == "coalesce" => are_jsonb(call.args.iter(), schema),
+        Expr::ScalarFunction(call) if call.name() == "nullif" => {
+            call.args.first().is_some_and(|first| is_jsonb(first, schema))
+        }
+        Expr::Case(Case { when_then_expr, else_expr, .. }) => {
+            let results = when_then_expr.iter().map(|(_, result)| result.as_ref());
+            are_jsonb(results.chain(else_expr.as_deref()), schema)
+        }
+        value => {
+            let kind = value.to_field(schema).ok().and_then(|(_, field)| text_types::normal_of(&field));
+            kind == Some(NormalText::Jsonb)
+        }
+    }
+}
+
+/// Whether values are JSONB, or take that type from those which are.
+fn are_jsonb<'a>(values: impl Iterator<Item = &'a Expr> + Clone, schema: &DFSchema) -> bool {
+    values.clone().all(|value| is_untyped(value) || is_jsonb(value, schema))
+        && values.clone().any(|value| is_jsonb(value, schema))
+}
+
+/// Whether a value takes its type from where it stands: a text in quotes, a parameter, or NULL.
+pub(super) fn is_untyped(value: &Expr) -> bool {
+    is_null(value) || matches!(value, Expr::Literal(ScalarValue::Utf8(_), _) | Expr::Placeholder(_))
 }
 
 /// Whether values are JSON, or NULL of which there are not only such.

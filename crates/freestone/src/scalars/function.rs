@@ -14,6 +14,7 @@ use datafusion::logical_expr::{
 };
 
 use super::json::makes_json;
+use super::jsonb::makes_jsonb;
 use super::kinds::{Kind, TEXT, described};
 use crate::growth::{self, Function, Growth};
 use crate::text_types;
@@ -180,8 +181,11 @@ impl ScalarUDFImpl for Scalar {
         let types: Vec<DataType> = args.arg_fields.iter().map(|field| field.data_type().clone()).collect();
         let Some(types) = (self.coercion)(&types) else { return self.wrong(&types) };
         let field = Field::new(self.name, (self.result)(&types, args.scalar_arguments)?, true);
-        let is_json = makes_json(self.name) && *field.data_type() == TEXT;
-        Ok(Arc::new(if is_json { field.with_metadata(text_types::made_json()) } else { field }))
+        Ok(Arc::new(match *field.data_type() == TEXT {
+            true if makes_json(self.name) => field.with_metadata(text_types::made_json()),
+            true if makes_jsonb(self.name) => field.with_metadata(text_types::made_jsonb()),
+            _ => field,
+        }))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

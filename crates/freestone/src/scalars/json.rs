@@ -58,15 +58,15 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::new(&["json_array_length"], OPTIONAL_PATH, INT, array_length),
         Scalar::new(&["json_keys"], OPTIONAL_PATH, list_of(TEXT), keys),
         Scalar::new(&["to_json", "json_quote", "array_to_json", "row_to_json"], &[&[Any]], TEXT, to_json),
-        Scalar::new(&["json_array", "json_build_array", "jsonb_build_array"], &[&[Rest]], TEXT, json_array),
+        Scalar::new(&["json_array", "json_build_array"], &[&[Rest]], TEXT, json_array),
         Scalar::new(&["freestone_json_of_entries"], &[&[List]], TEXT, json_of_list),
-        Scalar::new(&["json_object", "json_build_object", "jsonb_build_object"], &[&[Rest]], TEXT, json_object),
+        Scalar::new(&["json_object", "json_build_object"], &[&[Rest]], TEXT, json_object),
     ]
 }
 
 /// Whether the results of a function are JSON, and no other texts.
 pub(crate) fn makes_json(function: &str) -> bool {
-    const MAKING: [&str; 17] = [
+    const MAKING: [&str; 18] = [
         AS_JSON,
         AS_JSON_OR_NULL,
         "json",
@@ -84,6 +84,7 @@ pub(crate) fn makes_json(function: &str) -> bool {
         "json_merge_patch_diff",
         "json_strip_nulls",
         "json_structure",
+        "freestone_json_at",
     ];
     MAKING.contains(&function)
 }
@@ -287,7 +288,7 @@ pub(super) fn json_texts(values: &ArrayRef) -> Result<StringViewArray> {
     Ok(rows.collect())
 }
 
-fn json_array(call: &Call) -> Result<ArrayRef> {
+pub(super) fn json_array(call: &Call) -> Result<ArrayRef> {
     let arrays = (0..call.count()).map(|at| call.array(at)).collect::<Result<Vec<_>>>()?;
     let columns = arrays.iter().map(|array| JsonValues::new(array.as_ref(), NonFinite::Null));
     let columns = columns.collect::<Result<Vec<_>, _>>()?;
@@ -306,7 +307,7 @@ fn json_array(call: &Call) -> Result<ArrayRef> {
 }
 
 /// `json_object(key, value, …)`.
-fn json_object(call: &Call) -> Result<ArrayRef> {
+pub(super) fn json_object(call: &Call) -> Result<ArrayRef> {
     if !call.count().is_multiple_of(2) {
         return invalid("json_object takes keys and values in turn");
     }

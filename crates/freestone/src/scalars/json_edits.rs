@@ -21,7 +21,7 @@ const EDIT: &[&[Kind]] = &[&[Any, Text, Any]];
 
 pub(super) fn all() -> Vec<Scalar> {
     vec![
-        Scalar::new(&["json_set", "jsonb_set"], EDIT, TEXT, |call| edited(call, Edit { adds: true, replaces: true })),
+        Scalar::new(&["json_set"], EDIT, TEXT, |call| edited(call, Edit { adds: true, replaces: true })),
         Scalar::new(&["json_insert"], EDIT, TEXT, |call| edited(call, Edit { adds: true, replaces: false })),
         Scalar::new(&["json_replace"], EDIT, TEXT, |call| edited(call, Edit { adds: false, replaces: true })),
         Scalar::new(&["json_remove"], &[&[Any, Text]], TEXT, remove),
@@ -141,7 +141,7 @@ fn new<'a>(steps: &[Step], value: Node<'a>) -> Option<Node<'a>> {
 }
 
 /// A key as a JSON text has it between quotes.
-fn escaped<'a>(name: &str) -> Cow<'a, str> {
+pub(super) fn escaped<'a>(name: &str) -> Cow<'a, str> {
     let mut text = String::new();
     append_json_string(name, &mut text);
     Cow::Owned(text[1..text.len() - 1].to_owned())
@@ -293,7 +293,7 @@ fn difference<'a>(from: Node<'a>, to: Node<'a>) -> Node<'a> {
 }
 
 /// A document without the entries that are NULL; items of arrays remain.
-fn without_nulls(node: Node) -> Node {
+pub(super) fn without_nulls(node: Node) -> Node {
     match node {
         Node::Object(entries) => {
             let kept = entries.into_iter().filter(|(_, value)| !matches!(value, Node::Null));

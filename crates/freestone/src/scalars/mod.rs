@@ -18,6 +18,8 @@ mod json_edits;
 mod json_entries;
 mod json_path;
 mod json_shapes;
+pub(crate) mod jsonb;
+mod jsonb_edits;
 mod kinds;
 mod list_aggregates;
 mod list_lambdas;
@@ -76,6 +78,8 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         json_edits::all(),
         json_entries::all(),
         json_shapes::all(),
+        jsonb::all(),
+        jsonb_edits::all(),
         list_members::all(),
         list_parts::all(),
         lists::all(),

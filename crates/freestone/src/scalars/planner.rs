@@ -51,6 +51,9 @@ impl ExprPlanner for Operators {
             Operator::HashLongArrow => EXTRACT_STRING.call(vec![left, POINTER.call(vec![right])]),
             Operator::AtArrow if is_list(&left, schema) => LIST_HAS_ALL.call(vec![left, right]),
             Operator::ArrowAt if is_list(&right, schema) => LIST_HAS_ALL.call(vec![right, left]),
+            Operator::AtArrow | Operator::ArrowAt if is_text_value(&left, schema) && is_text_value(&right, schema) => {
+                return plan_err!("@> and <@ take lists or JSONB: write a::JSONB @> b::JSONB");
+            }
             // Lists are joined, as by ||.
             Operator::Plus if is_list(&left, schema) && is_list(&right, schema) => LIST_CONCAT.call(vec![left, right]),
             // NULL is no list here, as in PostgreSQL, and no item.
@@ -107,6 +110,10 @@ impl ExprPlanner for Operators {
 
 fn is_list(expression: &Expr, schema: &DFSchema) -> bool {
     expression.get_type(schema).is_ok_and(|kind| kind.is_list())
+}
+
+fn is_text_value(expression: &Expr, schema: &DFSchema) -> bool {
+    expression.get_type(schema).is_ok_and(|kind| is_text(&kind))
 }
 
 /// The planner, which must precede those that would interpret such operands as lists.

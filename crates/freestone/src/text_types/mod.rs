@@ -78,6 +78,11 @@ pub(crate) fn made_json() -> HashMap<String, String> {
     HashMap::from([(MADE_JSON.to_owned(), String::new())])
 }
 
+/// The metadata of a field of JSONB that a function has made.
+pub(crate) fn made_jsonb() -> HashMap<String, String> {
+    normal_metadata(NormalText::Jsonb)
+}
+
 /// The metadata of a field of texts in a normal form.
 fn normal_metadata(kind: NormalText) -> HashMap<String, String> {
     HashMap::from([(NORMAL.to_owned(), kind.name())])
