@@ -13,7 +13,7 @@ use crate::expressions::{integer, text};
 use crate::plans::{self, Rows};
 use crate::scopes::Scope;
 use crate::tables::{From, hide_file_names};
-use crate::types::list_of;
+use crate::types::{JSONB, list_of};
 use crate::unnests::unnest;
 use crate::world::TableArgument;
 
@@ -22,6 +22,41 @@ const SERIES: [&str; 2] = ["generate_series", "range"];
 const ORDINALITY: &str = "ordinality";
 /// The columns of `json_each` and `json_tree`.
 const ENTRIES: [&str; 8] = ["key", "value", "type", "atom", "id", "parent", "fullkey", "path"];
+
+/// A function of JSON that gives rows in FROM.
+struct JsonRows {
+    name: &'static str,
+    /// The functions of the lists that stand next to each other.
+    lists: &'static [&'static str],
+    columns: &'static [&'static str],
+    /// The type of the last column, if it is not text.
+    data_type: Option<&'static str>,
+}
+
+const fn json_rows(
+    name: &'static str,
+    lists: &'static [&'static str],
+    columns: &'static [&'static str],
+    data_type: Option<&'static str>,
+) -> JsonRows {
+    JsonRows { name, lists, columns, data_type }
+}
+
+/// What PostgreSQL has. Its `json_each` has another name here, because DuckDB's has other columns.
+static JSON_ROWS: [JsonRows; 10] = [
+    json_rows("json_array_elements", &["freestone_json_items"], VALUE, Some("JSON")),
+    json_rows("json_array_elements_text", &["freestone_json_item_texts"], VALUE, None),
+    json_rows("jsonb_array_elements", &["freestone_jsonb_items"], VALUE, Some(JSONB)),
+    json_rows("jsonb_array_elements_text", &["freestone_jsonb_item_texts"], VALUE, None),
+    json_rows("json_object_keys", &["freestone_json_keys"], &["json_object_keys"], None),
+    json_rows("jsonb_object_keys", &["freestone_jsonb_keys"], &["jsonb_object_keys"], None),
+    json_rows("freestone_json_each", &["freestone_json_keys", "freestone_json_values"], KEY_VALUE, Some("JSON")),
+    json_rows("json_each_text", &["freestone_json_keys", "freestone_json_value_texts"], KEY_VALUE, None),
+    json_rows("jsonb_each", &["freestone_jsonb_keys", "freestone_jsonb_values"], KEY_VALUE, Some(JSONB)),
+    json_rows("jsonb_each_text", &["freestone_jsonb_keys", "freestone_jsonb_value_texts"], KEY_VALUE, None),
+];
+const KEY_VALUE: &[&str] = &["key", "value"];
+const VALUE: &[&str] = &["value"];
 
 impl Binder<'_> {
     /// `f(…) [WITH ORDINALITY]`.
@@ -60,7 +95,10 @@ impl Binder<'_> {
                     false => self.scan_of_call(name, &plain.arguments, Some(values), ordinality, span)?,
                 }
             }
-            name => self.scan_of_call(name, &plain.arguments, None, ordinality, span)?,
+            name => match JSON_ROWS.iter().find(|known| known.name == name) {
+                Some(of) => self.rows_of_json(of, &plain.arguments, ordinality, span)?,
+                None => self.scan_of_call(name, &plain.arguments, None, ordinality, span)?,
+            },
         };
         let own = if ordinality { 2 } else { 1 };
         let is_named = alias.is_some_and(|alias| !alias.columns.is_empty());
@@ -68,11 +106,18 @@ impl Binder<'_> {
             "generate_series" => &["generate_series", "value"][..],
             "range" => &["range", "value"],
             "unnest" => &["unnest"],
+            "json_object_keys" => &["json_object_keys"],
+            "jsonb_object_keys" => &["jsonb_object_keys"],
             _ => &[],
         };
         if names.is_empty() || is_named || rows.names.len() != own {
+            let has_value = !is_named && is_value_of_json(&plain.name);
             let mut from = self.relation(rows, alias, vec![plain.name], span)?;
             hide_file_names(&mut from);
+            // The name of the function is that of the value, too, whose column has its own.
+            if let Some(relation) = from.relations.first_mut().filter(|_| has_value) {
+                relation.function_names = VALUE;
+            }
             return Ok(from);
         }
         // The alias of the function is the name of its column, too, as in PostgreSQL.
@@ -206,6 +251,31 @@ impl Binder<'_> {
         plans::project(plan, values).at(span)
     }
 
+    /// The rows of a document.
+    fn rows_of_json(&mut self, of: &JsonRows, arguments: &[Argument], ordinality: bool, span: Span) -> Result<Rows> {
+        let mut values = self.values_of(arguments)?;
+        let (Some(document), true) = (values.pop(), values.is_empty()) else {
+            return Err(invalid(span, format!("{} takes one document", of.name)));
+        };
+        let mut lists = vec![];
+        for function in of.lists {
+            lists.push(self.scalar_call(function, vec![document.clone()], span)?);
+        }
+        let Rows { plan, mut names } = self.rows_of_lists(of.name, lists, ordinality, span)?;
+        names.iter_mut().zip(of.columns).for_each(|(own, name)| (*name).clone_into(own));
+        let mut columns = plans::columns(plan.schema());
+        let last = of.columns.len().saturating_sub(1);
+        if let (Some(value), Some(data_type)) = (columns.get_mut(last), of.data_type) {
+            let text_of = std::mem::take(value);
+            let cast = match data_type {
+                JSONB => self.scalar_call("freestone_as_normal", vec![text_of, text(JSONB)], span)?,
+                _ => self.scalar_call("freestone_json", vec![text_of], span)?,
+            };
+            *value = cast.alias("value");
+        }
+        Ok(Rows { plan: plans::project(plan, columns).at(span)?, names })
+    }
+
     /// `json_each(json, path)` and `json_tree`: the entries of JSON.
     fn json_entries(&mut self, name: &str, arguments: &[Argument], span: Span) -> Result<Rows> {
         let mut values = self.values_of(arguments)?;
@@ -226,6 +296,11 @@ impl Binder<'_> {
         let names = ENTRIES.iter().map(|name| (*name).to_owned()).collect();
         Ok(Rows { plan: plans::project(rows.plan, columns).at(span)?, names })
     }
+}
+
+/// Whether a function in FROM has one column with values of a document.
+fn is_value_of_json(function: &str) -> bool {
+    JSON_ROWS.iter().any(|known| known.name == function && known.columns == VALUE)
 }
 
 /// Whether arguments have names, also by `name = value`.

@@ -81,6 +81,14 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::new(&["freestone_json_item_texts"], &[&[Text]], list_of(TEXT), |call| {
             items(call, |node| Ok(node.plain()))
         }),
+        Scalar::new(&["freestone_jsonb_values"], &[&[Text]], list_of(TEXT), |call| values(call, true, as_document)),
+        Scalar::new(&["freestone_jsonb_value_texts"], &[&[Text]], list_of(TEXT), |call| values(call, true, as_text)),
+        Scalar::new(&["freestone_json_values"], &[&[Text]], list_of(TEXT), |call| {
+            values(call, false, |node| Ok(Some(node.text())))
+        }),
+        Scalar::new(&["freestone_json_value_texts"], &[&[Text]], list_of(TEXT), |call| {
+            values(call, false, |node| Ok(node.plain()))
+        }),
         Scalar::new(&["freestone_jsonb_keys"], &[&[Text]], list_of(TEXT), |call| keys(call, true)),
         Scalar::new(&["freestone_json_keys"], &[&[Text]], list_of(TEXT), |call| keys(call, false)),
     ]
@@ -349,7 +357,22 @@ fn items(call: &Call, shown: Shown) -> Result<ArrayRef> {
 
 /// The keys of objects, each once and in order if `is_jsonb`.
 fn keys(call: &Call, is_jsonb: bool) -> Result<ArrayRef> {
-    let mut lists = Parts::new("jsonb_object_keys");
+    of_entries(call, is_jsonb, "json_object_keys", &|key, _| Ok(Some(unescaped(key))))
+}
+
+/// The values of objects, in the order of the keys.
+fn values(call: &Call, is_jsonb: bool, shown: Shown) -> Result<ArrayRef> {
+    of_entries(call, is_jsonb, "json_each", &|_, value| shown(value))
+}
+
+/// A list with a text of each entry of an object. `what` is what takes the object.
+fn of_entries(
+    call: &Call,
+    is_jsonb: bool,
+    what: &'static str,
+    shown: &dyn Fn(&str, &Node) -> Result<Option<String>>,
+) -> Result<ArrayRef> {
+    let mut lists = Parts::new(what);
     for text in &texts(call, 0)? {
         let Some(text) = text else {
             lists.append_null();
@@ -357,13 +380,12 @@ fn keys(call: &Call, is_jsonb: bool) -> Result<ArrayRef> {
         };
         let node = if is_jsonb { document(text)? } else { known(text)? };
         match node {
-            Node::Object(entries) => entries.iter().try_for_each(|(key, _)| lists.add(Some(&unescaped(key))))?,
-            other => {
-                return invalid(format!(
-                    "jsonb_object_keys takes an object, and was given JSON of type {}",
-                    kind(&other)
-                ));
+            Node::Object(entries) => {
+                for (key, value) in &entries {
+                    lists.add(shown(key, value)?.as_deref())?;
+                }
             }
+            other => return invalid(format!("{what} takes an object, and was given JSON of type {}", kind(&other))),
         }
         lists.end();
     }

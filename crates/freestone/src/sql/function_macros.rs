@@ -106,7 +106,7 @@ const fn aggregate(
     Definition { name, parameters, expression, aggregates }
 }
 
-static DEFINITIONS: [Definition; 85] = [
+static DEFINITIONS: [Definition; 102] = [
     scalar("add", &["a", "b"], "a + b"),
     scalar("ago", &["a"], "now() - a"),
     scalar("array_avg", &["a"], "list_aggregate(a, 'avg')"),
@@ -167,6 +167,20 @@ static DEFINITIONS: [Definition; 85] = [
     scalar("sha256", &["a"], "encode(sha256(a), 'hex')"),
     scalar("subtract", &["a", "b"], "a - b"),
     scalar("xor", &["a", "b"], "a # b"),
+    scalar("to_jsonb", &["a"], "CAST(to_json(a) AS JSONB)"),
+    scalar("json_array_elements", &["a"], "CAST(unnest(freestone_json_items(a)) AS JSON)"),
+    scalar("json_array_elements_text", &["a"], "unnest(freestone_json_item_texts(a))"),
+    scalar("json_object_keys", &["a"], "unnest(freestone_json_keys(a))"),
+    scalar("jsonb_array_elements", &["a"], "CAST(unnest(freestone_jsonb_items(a)) AS JSONB)"),
+    scalar("jsonb_array_elements_text", &["a"], "unnest(freestone_jsonb_item_texts(a))"),
+    scalar("jsonb_object_keys", &["a"], "unnest(freestone_jsonb_keys(a))"),
+    // DuckDB takes one path, PostgreSQL any number of keys.
+    scalar("json_extract_path", &["a", "b", "c"], "freestone_json_at(a, b, c)"),
+    scalar("json_extract_path", &["a", "b", "c", "d"], "freestone_json_at(a, b, c, d)"),
+    scalar("json_extract_path", &["a", "b", "c", "d", "e"], "freestone_json_at(a, b, c, d, e)"),
+    scalar("json_extract_path_text", &["a", "b", "c"], "freestone_json_text_at(a, b, c)"),
+    scalar("json_extract_path_text", &["a", "b", "c", "d"], "freestone_json_text_at(a, b, c, d)"),
+    scalar("json_extract_path_text", &["a", "b", "c", "d", "e"], "freestone_json_text_at(a, b, c, d, e)"),
     aggregate("arg_max_null", &["a", "b"], "get_field(arg_max(named_struct('v', a), b), 'v')", &["arg_max"]),
     aggregate("arg_min_null", &["a", "b"], "get_field(arg_min(named_struct('v', a), b), 'v')", &["arg_min"]),
     aggregate("arg_max_nulls_last", &["a", "b"], "first_value(a ORDER BY b DESC NULLS LAST)", &["first_value"]),
@@ -193,6 +207,20 @@ static DEFINITIONS: [Definition; 85] = [
         "json_group_object",
         &["a", "b"],
         "freestone_json_of_entries(array_agg(named_struct('k', a, 'v', b)))",
+        &["array_agg"],
+    ),
+    aggregate("json_agg", &["a"], "to_json(array_agg(a))", &["array_agg"]),
+    aggregate("jsonb_agg", &["a"], "CAST(to_json(array_agg(a)) AS JSONB)", &["array_agg"]),
+    aggregate(
+        "json_object_agg",
+        &["a", "b"],
+        "freestone_json_of_entries(array_agg(named_struct('k', a, 'v', b)))",
+        &["array_agg"],
+    ),
+    aggregate(
+        "jsonb_object_agg",
+        &["a", "b"],
+        "CAST(freestone_json_of_entries(array_agg(named_struct('k', a, 'v', b))) AS JSONB)",
         &["array_agg"],
     ),
     aggregate(
