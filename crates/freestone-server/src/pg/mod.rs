@@ -15,6 +15,7 @@ mod frame;
 #[doc(hidden)]
 pub mod fuzz;
 mod insert_columns;
+mod json;
 mod login;
 mod meanings;
 mod names;

@@ -23,7 +23,7 @@ pub fn unnest(statement: &mut Statement) {
 }
 
 /// The queries of a statement, without those within them.
-fn queries(statement: &mut Statement) -> Vec<&mut Query> {
+pub fn queries(statement: &mut Statement) -> Vec<&mut Query> {
     match &mut statement.kind {
         StatementKind::Query(query) => vec![query],
         StatementKind::LockRows(lock) => vec![&mut lock.query],

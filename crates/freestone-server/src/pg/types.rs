@@ -145,7 +145,12 @@ impl ColumnType {
         let plain = ColumnType::of(field.data_type());
         let told = field.metadata().get(TOLD).and_then(|told| ColumnType::read(told));
         let told = told.or_else(|| ColumnType::declared(field)).filter(|told| told.is_form_of(plain));
-        told.or_else(|| ColumnType::of_texts(field, plain)).unwrap_or(plain)
+        let own = ColumnType::of_texts(field, plain);
+        match (told, own) {
+            // What is told of an operator is only that it gives a text.
+            (Some(told), Some(own)) if told.element == TEXT && own.element == JSONB => own,
+            _ => told.or(own).unwrap_or(plain),
+        }
     }
 
     /// The type that was declared for the column of a table.

@@ -337,3 +337,29 @@ async fn names_mean_what_they_mean_in_postgresql() {
     assert_eq!(columns, [("array_remove", &Type::INT4_ARRAY), ("chr", &Type::TEXT)]);
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn json_has_the_results_of_postgresql() {
+    let server = server().await;
+    let client = connect(&server).await;
+    // As PostgreSQL 15 gives them.
+    for (sql, expected) in [
+        ("SELECT string_agg(key || value::text, ' ' ORDER BY key) FROM json_each('{\"b\":1,\"a\":[2]}')", "a[2] b1"),
+        ("SELECT string_agg(e.key || e.value::text, ' ' ORDER BY e.key) FROM json_each('{\"b\":1}') AS e", "b1"),
+        ("SELECT json_object('{a,b}', '{1,2}')", "{\"a\" : \"1\", \"b\" : \"2\"}"),
+        ("SELECT json_object('{a,1,b,NULL}')", "{\"a\" : \"1\", \"b\" : null}"),
+        ("SELECT '{\"b\":1,\"a\":2}'::jsonb || '{\"c\":[1,2]}'", "{\"a\": 2, \"b\": 1, \"c\": [1, 2]}"),
+        ("SELECT pg_typeof('{}'::jsonb || '{}'::jsonb)", "jsonb"),
+    ] {
+        assert_eq!(text(&client, sql).await, expected, "{sql}");
+    }
+    client.batch_execute("CREATE TABLE documents (d JSONB)").await.expect("a table");
+    let statement = client.prepare("INSERT INTO documents VALUES ($1)").await.expect("prepared");
+    assert_eq!(statement.params(), [Type::JSONB]);
+    client.batch_execute("INSERT INTO documents VALUES ('{\"b\":1,\"a\":2}')").await.expect("a row");
+    let statement = client.prepare("SELECT d, d -> 'a', d ->> 'a', d @> '{}' FROM documents").await.expect("prepared");
+    let types: Vec<&Type> = statement.columns().iter().map(|column| column.type_()).collect();
+    assert_eq!(types, [&Type::JSONB, &Type::JSONB, &Type::TEXT, &Type::BOOL]);
+    assert_eq!(text(&client, "SELECT d FROM documents").await, "{\"a\": 2, \"b\": 1}");
+    server.stop().await;
+}

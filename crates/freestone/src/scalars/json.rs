@@ -66,7 +66,7 @@ pub(super) fn all() -> Vec<Scalar> {
 
 /// Whether the results of a function are JSON, and no other texts.
 pub(crate) fn makes_json(function: &str) -> bool {
-    const MAKING: [&str; 18] = [
+    const MAKING: [&str; 19] = [
         AS_JSON,
         AS_JSON_OR_NULL,
         "json",
@@ -85,6 +85,7 @@ pub(crate) fn makes_json(function: &str) -> bool {
         "json_strip_nulls",
         "json_structure",
         "freestone_json_at",
+        "freestone_json_object",
     ];
     MAKING.contains(&function)
 }

@@ -95,7 +95,7 @@ pub(super) fn all() -> Vec<Scalar> {
 }
 
 /// Whether the results of a function are JSONB.
-pub(super) fn makes_jsonb(function: &str) -> bool {
+pub(crate) fn makes_jsonb(function: &str) -> bool {
     const MAKING: [&str; 13] = [
         PART,
         AT_PATH,

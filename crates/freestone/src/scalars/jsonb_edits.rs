@@ -20,6 +20,8 @@ use crate::times::{Call, is_text};
 /// A document, a path, a value, and a flag.
 const CHANGES: &[&[Kind]] =
     &[&[Text, Text, Text], &[Text, List, Text], &[Text, Text, Text, Bool], &[Text, List, Text, Bool]];
+/// Keys and values in turn, or keys and values.
+const OF_TEXTS: &[&[Kind]] = &[&[Text], &[List], &[Text, Text], &[List, List]];
 const LAX: &[&[Kind]] = &[
     &[Text, Text, Text],
     &[Text, List, Text],
@@ -39,7 +41,8 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::new(&["jsonb_set_lax"], LAX, TEXT, set_lax),
         Scalar::new(&["jsonb_build_array"], &[&[Rest]], TEXT, |call| in_form(&json_array(call)?)),
         Scalar::new(&["jsonb_build_object"], &[&[Rest]], TEXT, |call| in_form(&json_object(call)?)),
-        Scalar::new(&["jsonb_object"], &[&[Text], &[List], &[Text, Text], &[List, List]], TEXT, object_of_texts),
+        Scalar::new(&["jsonb_object"], OF_TEXTS, TEXT, |call| object_of_texts(call, true)),
+        Scalar::new(&["freestone_json_object"], OF_TEXTS, TEXT, |call| object_of_texts(call, false)),
     ]
 }
 
@@ -282,7 +285,7 @@ fn make_item<'a>(items: &mut Vec<Node<'a>>, at: usize, value: &Node<'a>, change:
 }
 
 /// An object of keys and values in turn, or of keys and of values. All values are strings.
-fn object_of_texts(call: &Call) -> Result<ArrayRef> {
+fn object_of_texts(call: &Call, is_jsonb: bool) -> Result<ArrayRef> {
     let keys = paths(call, 0)?;
     let values = if call.count() > 1 { Some(paths(call, 1)?) } else { None };
     let row = |row: usize| -> Result<Option<String>> {
@@ -299,16 +302,16 @@ fn object_of_texts(call: &Call) -> Result<ArrayRef> {
         let mut text = String::from("{");
         for (key, value) in pairs {
             let Some(key) = key else { return invalid("null value not allowed for object key") };
-            text.push_str(if text.len() > 1 { "," } else { "" });
+            text.push_str(if text.len() > 1 { ", " } else { "" });
             append_string(key, &mut text);
-            text.push(':');
+            text.push_str(" : ");
             match value {
                 Some(value) => append_string(value, &mut text),
                 None => text.push_str("null"),
             }
         }
         text.push('}');
-        form(&known(&text)?).map(Some)
+        if is_jsonb { form(&known(&text)?).map(Some) } else { Ok(Some(text)) }
     };
     Ok(Arc::new((0..call.rows()).map(row).collect::<Result<StringViewArray>>()?))
 }

@@ -17,6 +17,7 @@ use super::enum_extremes::{self, Order};
 use super::{LABELS, NORMAL, enum_functions, labels_of, normal_functions, normal_of};
 use crate::expressions;
 use crate::normal_texts::NormalText;
+use crate::scalars::jsonb::makes_jsonb;
 use crate::sql::text_types::{CAST, CAST_NORMAL, CAST_NORMAL_OR_NULL, CAST_OR_NULL, TEXT, type_text};
 
 /// It runs before other rules, which keep types and not what fields say beyond them.
@@ -75,10 +76,11 @@ fn node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::new_transformed(of_kind.data, transformed | of_kind.transformed))
 }
 
-/// Whether an expression of a node is a cast to one of these types.
+/// Whether an expression of a node is a cast to one of these types, or a function that makes JSONB.
 fn has_casts(plan: &LogicalPlan) -> Result<bool> {
     const CASTS: [&str; 5] = [CAST, CAST_OR_NULL, CAST_NORMAL, CAST_NORMAL_OR_NULL, TEXT];
-    let is_cast = |e: &Expr| matches!(e, Expr::ScalarFunction(call) if CASTS.contains(&call.name()));
+    let is_one = |name: &str| CASTS.contains(&name) || makes_jsonb(name);
+    let is_cast = |e: &Expr| matches!(e, Expr::ScalarFunction(call) if is_one(call.name()));
     let mut found = false;
     plan.apply_expressions(|expression| {
         found = expression.exists(|e| Ok(is_cast(e)))?;

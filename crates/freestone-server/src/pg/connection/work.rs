@@ -7,6 +7,7 @@ use freestone::{Session, Statement};
 use crate::execution;
 use crate::pg::catalog;
 use crate::pg::error::PgError;
+use crate::pg::json;
 use crate::pg::meanings;
 use crate::pg::numerals;
 use crate::pg::series;
@@ -106,14 +107,17 @@ fn understand_query(session: &Session, statement: Statement) -> Result<Work, PgE
 /// A statement of PostgreSQL in the engine's words; `None` if it is in them, or cannot be parsed.
 fn rewritten(sql: &str) -> Option<String> {
     let (has_series, asks_for_catalog) = (series::is_in(sql), catalog::is_asked_for(sql));
-    let (has_numerals, has_meanings) = (numerals::is_in(sql), meanings::is_in(sql));
-    if !has_series && !asks_for_catalog && !has_numerals && !has_meanings {
+    let (has_numerals, has_meanings, has_json) = (numerals::is_in(sql), meanings::is_in(sql), json::is_in(sql));
+    if ![has_series, asks_for_catalog, has_numerals, has_meanings, has_json].contains(&true) {
         return None;
     }
     let written = freestone_sql::parse_statement(sql).ok()?;
     let mut changed = written.clone();
     if has_series {
         series::unnest(&mut changed);
+    }
+    if has_json {
+        json::rename(&mut changed);
     }
     if has_numerals {
         numerals::keep_digits(&mut changed);

@@ -239,7 +239,7 @@ const TEXTS: [&str; 37] = [
 const COUNTS: [&str; 3] = ["row_number", "rank", "dense_rank"];
 
 /// Functions that count in integers of 32 bits.
-const SHORT_COUNTS: [&str; 20] = [
+const SHORT_COUNTS: [&str; 21] = [
     "ntile",
     "array_length",
     "array_ndims",
@@ -254,6 +254,7 @@ const SHORT_COUNTS: [&str; 20] = [
     "bit_length",
     "strpos",
     "json_array_length",
+    "jsonb_array_length",
     "ascii",
     "num_nulls",
     "num_nonnulls",
