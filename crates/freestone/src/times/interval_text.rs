@@ -218,14 +218,32 @@ pub(crate) fn parse(text: &str, fields: Option<Fields>) -> Option<Interval> {
                 at += 1;
                 unit
             }
-            // A number before a time of day is a number of days.
-            Some((next, None)) if next.contains(':') => Unit::Day,
+            // A number before a time of day is a number of days, as is the first of two of DAY TO HOUR.
+            Some((next, None)) if next.contains(':') || fields.is_some_and(|fields| fields.first == Unit::Day) => {
+                Unit::Day
+            }
             Some(_) => return None,
             None => fields.map_or(Unit::Second, |fields| fields.last),
         };
         sum.add(number, unit)?;
     }
-    sum.finish(ago)
+    let interval = sum.finish(ago)?;
+    Some(fields.map_or(interval, |fields| cut(interval, fields.last)))
+}
+
+/// The interval without what is finer than its last field, as in PostgreSQL and DuckDB: `INTERVAL '1.5' HOUR` is one hour.
+/// Fractions of seconds are kept.
+fn cut(interval: Interval, last: Unit) -> Interval {
+    let Interval { months, days, ns } = interval;
+    if let Some(length) = last.months().and_then(|length| i32::try_from(length).ok()) {
+        return Interval { months: months - months % length, days: 0, ns: 0 };
+    }
+    match (last, last.ns()) {
+        (Unit::Hour | Unit::Minute, Some(length)) => Interval { ns: ns - ns % length, ..interval },
+        (Unit::Week, _) => Interval { days: days - days % 7, ns: 0, ..interval },
+        (Unit::Day, _) => Interval { ns: 0, ..interval },
+        _ => interval,
+    }
 }
 
 /// Splits a text into numbers, names and times of day.
@@ -335,6 +353,15 @@ mod tests {
         assert_eq!(read("10:20", Unit::Minute, Unit::Second), Some(interval(0, 0, 620 * SECOND_NS)));
         assert_eq!(read("3 10:20", Unit::Day, Unit::Minute), Some(interval(0, 3, 620 * 60 * SECOND_NS)));
         assert_eq!(read("1 day", Unit::Hour, Unit::Hour), None);
+        // What is finer than the last field is cut off.
+        assert_eq!(read("1 2:03:04", Unit::Day, Unit::Hour), Some(interval(0, 1, 2 * HOUR)));
+        assert_eq!(read("1 2", Unit::Day, Unit::Hour), Some(interval(0, 1, 2 * HOUR)));
+        assert_eq!(read("2:03:04", Unit::Hour, Unit::Minute), Some(interval(0, 0, 123 * 60 * SECOND_NS)));
+        assert_eq!(read("1-2", Unit::Year, Unit::Year), Some(interval(12, 0, 0)));
+        assert_eq!(read("1.5", Unit::Month, Unit::Month), Some(interval(1, 0, 0)));
+        assert_eq!(read("1.5", Unit::Week, Unit::Week), Some(interval(0, 7, 0)));
+        assert_eq!(read("-1.5", Unit::Hour, Unit::Hour), Some(interval(0, 0, -HOUR)));
+        assert_eq!(read("1.5", Unit::Second, Unit::Second), Some(interval(0, 0, 1_500_000_000)));
     }
 
     #[test]
