@@ -15,7 +15,6 @@ use super::arrays::{
     INTERVAL, Intervals, TIMESTAMP, day_of, exact_cast, finished, interval_of, intervals, is_span, is_text,
     is_time_of_day, map, out_of_range, stored, ticks, to_instant, to_local,
 };
-use super::calendar::{add_months, civil};
 use super::function::{Call, Order, TimeFunction, wrong_types};
 use super::infinite::keeping_infinite;
 use super::interval::{Interval, SECOND_NS};
@@ -188,13 +187,10 @@ fn run_bin(call: &Call) -> Result<ArrayRef> {
 }
 
 fn bin(stride: Interval, value: i64, origin: i64, per_second: i64) -> Result<i64> {
-    let day = DAY_SECONDS * per_second;
     if stride.months != 0 {
-        if stride.days != 0 || stride.ns != 0 || stride.months < 0 {
-            let message = "the stride of date_bin is a number of months, or of days and hours, and greater than zero";
-            return Err(Error::invalid(message).into());
-        }
-        return bin_months(i64::from(stride.months), value, origin, day);
+        let message = "timestamps cannot be binned into intervals containing months or years";
+        let hint = "date_trunc cuts to months and years, and time_bucket takes a width of months";
+        return Err(Error::unsupported(message).with_hint(hint).into());
     }
     let tick = i128::from(SECOND_NS / per_second);
     let length = stride.length_ns();
@@ -205,18 +201,4 @@ fn bin(stride: Interval, value: i64, origin: i64, per_second: i64) -> Result<i64
     let passed = i128::from(value) - i128::from(origin);
     let start = i128::from(value) - passed.rem_euclid(length / tick);
     i64::try_from(start).map_err(|_| out_of_range("timestamp"))
-}
-
-fn bin_months(stride: i64, value: i64, origin: i64, day: i64) -> Result<i64> {
-    let months = |days: i64| civil(days).year * 12 + civil(days).month - 1;
-    let origin_days = origin.div_euclid(day);
-    let passed = months(value.div_euclid(day)) - months(origin_days);
-    let at = |count: i64| {
-        let days = add_months(origin_days, count * stride);
-        days.checked_mul(day).and_then(|start| start.checked_add(origin.rem_euclid(day)))
-    };
-    let count = passed.div_euclid(stride);
-    // The last month may begin on a later day than that of the value.
-    let start = at(count).filter(|start| *start <= value).or_else(|| at(count - 1));
-    start.ok_or_else(|| out_of_range("timestamp"))
 }
