@@ -28,6 +28,7 @@ mod reply;
 mod search_path;
 mod series;
 mod settings;
+mod times;
 mod told;
 mod type_names;
 mod types;

@@ -265,6 +265,30 @@ async fn values_are_stored_as_postgresql_stores_them() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn parts_of_times_are_those_of_postgresql() {
+    let server = server().await;
+    let client = connect(&server).await;
+    // As PostgreSQL 15 answers.
+    for (value, expected) in [
+        ("extract(second FROM time '13:30:25.575401')", "25.575401"),
+        ("extract(millisecond FROM timestamp '2020-05-26 13:30:25.575401')", "25575.401"),
+        ("date_part('second', interval '1.5 seconds')", "1.5"),
+        ("extract(epoch FROM timetz '13:30:25.575401-04')", "63025.575401"),
+        ("extract(year FROM date 'infinity')", "Infinity"),
+        ("extract(month FROM date 'infinity') IS NULL", "true"),
+        ("date_part('year', date '-infinity')", "-Infinity"),
+        ("extract(year FROM date '2020-08-11 BC')", "-2020"),
+        ("make_date(-44, 3, 15) = date '0044-03-15 BC'", "true"),
+        ("pg_typeof(date_trunc('month', date '2020-08-11'))", "timestamp with time zone"),
+    ] {
+        assert_eq!(text(&client, &format!("SELECT ({value})::text")).await, expected, "{value}");
+    }
+    let wrong = "SELECT extract(hour FROM date '2020-08-11')";
+    assert_eq!(code(&client.batch_execute(wrong).await.expect_err(wrong)), "0A000");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn functions_have_the_types_of_postgresql() {
     let server = server().await;
     let client = connect(&server).await;

@@ -41,6 +41,7 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::new(&["date"], &[&[Date]], DataType::Date32, |call| Ok(cast(&call.array(0)?, &DataType::Date32)?)),
         Scalar::new(&["last_day"], &[&[Date]], DataType::Date32, |call| without_infinite(call, last_day)),
         Scalar::new(&["make_date"], &[&[Int, Int, Int], &[Int]], DataType::Date32, make_date),
+        Scalar::new(&["freestone_pg_year"], &[&[Int]], INT, year_of_postgres),
         Scalar::new(&["make_time"], &[&[Int, Int, Kind::Real]], DataType::Time64(TimeUnit::Microsecond), make_time),
         Scalar::new(&["date_diff", "datediff"], DIFFERENCE, INT, |call| differences(call, boundaries, true)),
         Scalar::new(&["date_sub", "datesub"], DIFFERENCE, INT, |call| differences(call, whole, false)),
@@ -158,6 +159,16 @@ fn make_date(call: &Call) -> Result<ArrayRef> {
     let rows = fields.first().map_or(0, Array::len);
     let days: Int32Array = (0..rows).map(row).collect::<Result<_>>()?;
     exact_cast(&(Arc::new(days) as ArrayRef), &DataType::Date32)
+}
+
+/// A year of PostgreSQL's `make_date` and `make_timestamp`, where that before 1 is -1, as one with a year 0.
+fn year_of_postgres(call: &Call) -> Result<ArrayRef> {
+    let year = |year: i64| match year {
+        0 => invalid("date field value out of range: there is no year 0, and that before 1 is -1"),
+        ..0 => Ok(year + 1),
+        _ => Ok(year),
+    };
+    Ok(Arc::new(map::<Int64Type, Int64Type>(&ints(call, 0)?, year)?))
 }
 
 fn make_time(call: &Call) -> Result<ArrayRef> {

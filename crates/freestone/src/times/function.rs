@@ -139,6 +139,11 @@ impl TimeFunction {
         self
     }
 
+    /// The same function with another name and other types of arguments.
+    pub fn renamed(self, name: &'static str, takes: fn(&[DataType]) -> Result<Vec<DataType>>) -> Self {
+        TimeFunction { name, takes, aliases: vec![], ..self }
+    }
+
     pub fn into_udf(self) -> Arc<ScalarUDF> {
         Arc::new(ScalarUDF::new_from_impl(self))
     }

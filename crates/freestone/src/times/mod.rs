@@ -22,6 +22,7 @@ mod operators;
 mod output;
 mod parts;
 mod pattern;
+mod postgres_parts;
 mod rules;
 pub(crate) mod series;
 mod text;
@@ -87,7 +88,7 @@ pub(crate) fn register(state: &mut SessionState) -> Result<()> {
         truncation::date_trunc(),
         truncation::date_bin(),
     ]);
-    for function in functions {
+    for function in functions.chain(postgres_parts::functions()) {
         state.register_udf(function.into_udf())?;
     }
     for function in current::functions() {

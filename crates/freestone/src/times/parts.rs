@@ -136,7 +136,7 @@ impl Part {
     }
 
     /// The part of an offset from UTC, in seconds.
-    fn of_offset(self, offset: i64) -> i64 {
+    pub(super) fn of_offset(self, offset: i64) -> i64 {
         match self {
             Part::TimeZoneHour => offset / 3_600,
             Part::TimeZoneMinute => offset / 60 % 60,
@@ -189,7 +189,7 @@ pub(crate) fn date_part() -> TimeFunction {
     TimeFunction { preimage: Some(years_preimage), ..function }
 }
 
-fn takes_part(types: &[DataType]) -> Result<Vec<DataType>> {
+pub(super) fn takes_part(types: &[DataType]) -> Result<Vec<DataType>> {
     let [part, time] = types else { return wrong_types("date_part", "a part's name and a time", types) };
     let Some(time) = taken_by_parts(time) else {
         return wrong_types("date_part", "a part's name and a date, timestamp, time or interval", types);
@@ -228,7 +228,7 @@ pub(crate) fn part_type(name: &str, time: &DataType) -> Result<DataType> {
 }
 
 /// The part with this name, if the type has it.
-fn part_of(name: &str, time: &DataType) -> Result<Part> {
+pub(super) fn part_of(name: &str, time: &DataType) -> Result<Part> {
     let Some(part) = Part::named(name) else {
         let message = format!("{name} is no part of a time");
         let hint = "parts are year, month, day, hour, minute, second, quarter, week, dow, doy, epoch and others";
@@ -277,7 +277,7 @@ fn run_part(call: &Call) -> Result<ArrayRef> {
 }
 
 /// Texts as times: as timestamps, or all of them as times of day with a zone, whose offsets are the second.
-fn read_times(texts: &ArrayRef, call: &Call) -> Result<(ArrayRef, Option<Int32Array>)> {
+pub(super) fn read_times(texts: &ArrayRef, call: &Call) -> Result<(ArrayRef, Option<Int32Array>)> {
     let written: Vec<Option<ZonedTime>> = texts.as_string_view().iter().map(|text| ZonedTime::of(text?)).collect();
     if written.iter().filter(|time| time.is_some()).count() == 0 {
         let mut reading = call.clone();
@@ -315,7 +315,7 @@ pub(crate) fn part_of_times(name: &str, times: &ArrayRef, call: &Call) -> Result
     }
 }
 
-fn of_times(part: Part, times: &ArrayRef, zone: &Zone, to: &DataType) -> Result<ArrayRef> {
+pub(super) fn of_times(part: Part, times: &ArrayRef, zone: &Zone, to: &DataType) -> Result<ArrayRef> {
     if *times.data_type() == DataType::Date32 {
         let days = integers(times)?;
         return typed(map::<_, Int64Type>(&days, |days| Ok(part.of_days(days)))?, to);
@@ -344,7 +344,7 @@ fn typed(values: Int64Array, to: &DataType) -> Result<ArrayRef> {
 }
 
 /// Seconds since 1970, or since midnight.
-fn epoch(times: &ArrayRef) -> Result<ArrayRef> {
+pub(super) fn epoch(times: &ArrayRef) -> Result<ArrayRef> {
     if *times.data_type() == DataType::Date32 {
         let seconds = map::<_, Float64Type>(&integers(times)?, |days| Ok((days * DAY_SECONDS) as f64))?;
         return Ok(Arc::new(seconds));
@@ -354,7 +354,7 @@ fn epoch(times: &ArrayRef) -> Result<ArrayRef> {
 }
 
 /// The Julian day, including the fraction of the day since midnight.
-fn julian(times: &ArrayRef, zone: &Zone) -> Result<ArrayRef> {
+pub(super) fn julian(times: &ArrayRef, zone: &Zone) -> Result<ArrayRef> {
     const OF_1970: i64 = 2_440_588;
     if *times.data_type() == DataType::Date32 {
         return Ok(Arc::new(map::<_, Float64Type>(&integers(times)?, |days| Ok((days + OF_1970) as f64))?));
@@ -366,7 +366,7 @@ fn julian(times: &ArrayRef, zone: &Zone) -> Result<ArrayRef> {
 }
 
 /// The parts of the offsets from UTC, which are 0 where the type has no zone.
-fn offsets(part: Part, times: &ArrayRef, zone: &Zone) -> Result<ArrayRef> {
+pub(super) fn offsets(part: Part, times: &ArrayRef, zone: &Zone) -> Result<ArrayRef> {
     let (values, per_second) = ticks(times)?;
     if !matches!(times.data_type(), DataType::Timestamp(_, Some(_))) {
         return Ok(Arc::new(map::<_, Int32Type>(&values, |_| Ok(0))?));
@@ -379,7 +379,7 @@ fn offsets(part: Part, times: &ArrayRef, zone: &Zone) -> Result<ArrayRef> {
 }
 
 /// Parts of intervals: years and months from the months, days, and hours, which may exceed 24.
-fn of_intervals(part: Part, spans: &Intervals, to: &DataType) -> Result<ArrayRef> {
+pub(super) fn of_intervals(part: Part, spans: &Intervals, to: &DataType) -> Result<ArrayRef> {
     if part == Part::Epoch {
         // A year has 365.25 days here, as in PostgreSQL and DuckDB.
         let seconds = |span: Interval| {
@@ -407,7 +407,7 @@ fn of_intervals(part: Part, spans: &Intervals, to: &DataType) -> Result<ArrayRef
 }
 
 /// The times of a year, so that a comparison of the year becomes a comparison of times, which can prune zones.
-fn years_preimage(args: &[Expr], literal: &Expr, info: &SimplifyContext) -> Result<PreimageResult> {
+pub(super) fn years_preimage(args: &[Expr], literal: &Expr, info: &SimplifyContext) -> Result<PreimageResult> {
     let [Expr::Literal(name, _), time] = args else { return Ok(PreimageResult::None) };
     let Expr::Literal(ScalarValue::Int32(Some(year)), _) = literal else { return Ok(PreimageResult::None) };
     let is_year = name.try_as_str().flatten().and_then(Part::named) == Some(Part::Year);

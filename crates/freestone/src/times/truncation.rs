@@ -31,7 +31,7 @@ pub(crate) fn date_trunc() -> TimeFunction {
     TimeFunction { order: Order::ByArgument(1), ..function }
 }
 
-fn takes_trunc(types: &[DataType]) -> Result<Vec<DataType>> {
+pub(super) fn takes_trunc(types: &[DataType]) -> Result<Vec<DataType>> {
     let form = "a part's name and a date, timestamp or interval";
     let ([part, time] | [part, time, _]) = types else { return wrong_types("date_trunc", form, types) };
     let time = match time {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use freestone::{Session, Statement};
+use freestone_sql::tree;
 
 use crate::execution;
 use crate::pg::catalog;
@@ -11,6 +12,7 @@ use crate::pg::json;
 use crate::pg::meanings;
 use crate::pg::numerals;
 use crate::pg::series;
+use crate::pg::times;
 use crate::pg::utility::{self, Declare, Utility};
 use crate::shared::Shared;
 
@@ -104,29 +106,26 @@ fn understand_query(session: &Session, statement: Statement) -> Result<Work, PgE
     }
 }
 
+/// What PostgreSQL means by names that mean other things here: whether a text may have them, and the change of its statement.
+const MEANINGS: [(fn(&str) -> bool, fn(&mut tree::Statement)); 6] = [
+    (series::is_in, series::unnest),
+    (json::is_in, json::rename),
+    (numerals::is_in, numerals::keep_digits),
+    (meanings::is_in, meanings::apply),
+    (times::is_in, times::rewrite),
+    (catalog::is_asked_for, catalog::rewrite),
+];
+
 /// A statement of PostgreSQL in the engine's words; `None` if it is in them, or cannot be parsed.
 fn rewritten(sql: &str) -> Option<String> {
-    let (has_series, asks_for_catalog) = (series::is_in(sql), catalog::is_asked_for(sql));
-    let (has_numerals, has_meanings, has_json) = (numerals::is_in(sql), meanings::is_in(sql), json::is_in(sql));
-    if ![has_series, asks_for_catalog, has_numerals, has_meanings, has_json].contains(&true) {
+    let meant: Vec<_> = MEANINGS.iter().filter(|(is_in, _)| is_in(sql)).collect();
+    if meant.is_empty() {
         return None;
     }
     let written = freestone_sql::parse_statement(sql).ok()?;
     let mut changed = written.clone();
-    if has_series {
-        series::unnest(&mut changed);
-    }
-    if has_json {
-        json::rename(&mut changed);
-    }
-    if has_numerals {
-        numerals::keep_digits(&mut changed);
-    }
-    if has_meanings {
-        meanings::apply(&mut changed);
-    }
-    if asks_for_catalog {
-        catalog::rewrite(&mut changed);
+    for (_, change) in meant {
+        change(&mut changed);
     }
     (changed != written).then(|| changed.to_string())
 }
