@@ -84,7 +84,7 @@ mod text_types;
 mod times;
 mod type_names;
 #[doc(hidden)]
-pub use times::{Zone, calendar, value_of_text};
+pub use times::{DateOrder, TextOf, Zone, calendar, plain_text, value_of_text};
 mod unordered;
 mod untyped;
 mod uuids;

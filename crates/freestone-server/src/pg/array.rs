@@ -2,8 +2,8 @@
 
 use arrow::datatypes::DataType;
 use datafusion::scalar::ScalarValue;
-use freestone::Zone;
 use freestone::ingest::{ArrayItem, array_items};
+use freestone::{DateOrder, Zone};
 
 use super::numeric::DIGITS_MAX;
 use super::parameters;
@@ -17,17 +17,23 @@ const DIMENSIONS_MAX: usize = 6;
 /// # Errors
 ///
 /// A text with the reason.
-pub fn text(bytes: &[u8], element: Type, zone: &Zone) -> Result<ScalarValue, String> {
+pub fn text(bytes: &[u8], element: Type, zone: &Zone, order: Option<DateOrder>) -> Result<ScalarValue, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8")?;
-    dimension(text, element, zone, DIMENSIONS_MAX)
+    let read = |text: &str| parameters::text(text.as_bytes(), element, zone, order);
+    dimension(text, element, &read, DIMENSIONS_MAX)
 }
 
-/// An array of at most this number of dimensions.
-fn dimension(text: &str, element: Type, zone: &Zone, dimensions: usize) -> Result<ScalarValue, String> {
+/// An array of at most this number of dimensions, whose items are read by `read`.
+fn dimension(
+    text: &str,
+    element: Type,
+    read: &dyn Fn(&str) -> Result<ScalarValue, String>,
+    dimensions: usize,
+) -> Result<ScalarValue, String> {
     let value = |item: ArrayItem| match item {
         ArrayItem::Null => Ok(None),
-        ArrayItem::Value(text) => parameters::text(text.as_bytes(), element, zone).map(Some),
-        ArrayItem::Array(text) if dimensions > 1 => dimension(&text, element, zone, dimensions - 1).map(Some),
+        ArrayItem::Value(text) => read(&text).map(Some),
+        ArrayItem::Array(text) if dimensions > 1 => dimension(&text, element, read, dimensions - 1).map(Some),
         ArrayItem::Array(_) => Err(format!("it has more than {DIMENSIONS_MAX} dimensions")),
     };
     let items = array_items(text).ok_or("write it as {a,b}")?;

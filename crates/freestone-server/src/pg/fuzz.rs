@@ -28,12 +28,12 @@ pub fn startup(bytes: &[u8]) {
 
 pub fn parameter(bytes: &[u8]) {
     let [kind, value @ ..] = bytes else { return };
-    let zone = freestone::Zone::Fixed(0);
+    let (zone, order) = (freestone::Zone::Fixed(0), Some(freestone::DateOrder::Mdy));
     let oid = TYPES[usize::from(*kind) % TYPES.len()].oid;
     for format in [0, 1] {
         let array = TYPES[usize::from(*kind) % TYPES.len()].array;
-        let _ = super::parameters::parameter(1, Some(value), format, oid, &DataType::Utf8View, &zone);
-        let _ = super::parameters::parameter(1, Some(value), format, array, &DataType::Utf8View, &zone);
+        let _ = super::parameters::parameter(1, Some(value), format, oid, &DataType::Utf8View, &zone, order);
+        let _ = super::parameters::parameter(1, Some(value), format, array, &DataType::Utf8View, &zone, order);
     }
 }
 

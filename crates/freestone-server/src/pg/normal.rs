@@ -9,7 +9,7 @@
 use std::net::IpAddr;
 
 use datafusion::scalar::ScalarValue;
-use freestone::{NormalText, Zone, ZonedTime};
+use freestone::{DateOrder, NormalText, TextOf, Zone, ZonedTime};
 
 use super::types::{self, Type};
 
@@ -69,8 +69,10 @@ fn kind(of: Type) -> NormalText {
 /// # Errors
 ///
 /// The reason why it is none of this type.
-pub fn of_text(text: &str, of: Type, zone: &Zone) -> Result<ScalarValue, String> {
-    kind(of).normal(text, false, zone).map(|text| ScalarValue::Utf8View(Some(text)))
+pub fn of_text(text: &str, of: Type, zone: &Zone, order: Option<DateOrder>) -> Result<ScalarValue, String> {
+    let order = order.filter(|_| of == types::TIMETZ);
+    let plain = order.and_then(|order| freestone::plain_text(text, TextOf::TimeTz, order, zone));
+    kind(of).normal(plain.as_deref().unwrap_or(text), false, zone).map(|text| ScalarValue::Utf8View(Some(text)))
 }
 
 /// The value of the binary form.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use arrow::datatypes::{DataType, Field, IntervalMonthDayNano, TimeUnit};
 use datafusion::scalar::ScalarValue;
-use freestone::{Inputs, Zone};
+use freestone::{DateOrder, Inputs, Zone};
 
 use super::array;
 use super::encoding::Encoding;
@@ -63,6 +63,7 @@ pub fn parameter(
     declared: u32,
     planned: &DataType,
     zone: &Zone,
+    order: Option<DateOrder>,
 ) -> Result<ScalarValue> {
     let planned_type = ColumnType::of(planned).element;
     let known = Type::by_oid(declared).filter(|known| *known != types::UNKNOWN);
@@ -79,9 +80,9 @@ pub fn parameter(
     }
     let element = Type::by_array(declared).unwrap_or(planned_type);
     let value = match format {
-        0 if is_array => array::text(bytes, element, zone),
+        0 if is_array => array::text(bytes, element, zone, order),
         1 if is_array => array::binary(bytes, element),
-        0 => text(bytes, kind, zone),
+        0 => text(bytes, kind, zone, order),
         1 => binary(bytes, kind),
         _ => {
             return Err(PgError::new(
@@ -149,8 +150,8 @@ fn is_time(kind: Type) -> bool {
     [types::DATE, types::TIME, types::TIMESTAMP, types::TIMESTAMPTZ, types::INTERVAL].contains(&kind)
 }
 
-/// The value of a text. `zone` is that of times without one.
-pub(super) fn text(bytes: &[u8], kind: Type, zone: &Zone) -> Result<ScalarValue, String> {
+/// The value of a text. `zone` is that of times without one, and `order` that of dates in texts.
+pub(super) fn text(bytes: &[u8], kind: Type, zone: &Zone, order: Option<DateOrder>) -> Result<ScalarValue, String> {
     let text = std::str::from_utf8(bytes).map_err(|_| "it is not UTF-8")?;
     let trimmed = text.trim();
     match kind {
@@ -161,10 +162,10 @@ pub(super) fn text(bytes: &[u8], kind: Type, zone: &Zone) -> Result<ScalarValue,
         },
         types::BYTEA => bytes_of_text(text.as_bytes()).map(|bytes| ScalarValue::Binary(Some(bytes))),
         types::NUMERIC => decimal(trimmed),
-        kind if is_normal(kind) => normal::of_text(text, kind, zone),
+        kind if is_normal(kind) => normal::of_text(text, kind, zone, order),
         kind if is_time(kind) => {
             let to = types::parameter_type(kind.oid).ok_or("there is no such type")?;
-            freestone::value_of_text(trimmed, &to, zone).map_err(|error| error.to_string())
+            freestone::value_of_text(trimmed, &to, zone, order).map_err(|error| error.to_string())
         }
         types::FLOAT4 | types::FLOAT8 if trimmed.parse::<f64>().is_ok() => {
             let value = trimmed.parse::<f64>().ok();
@@ -328,7 +329,7 @@ mod tests {
     #[test]
     fn texts_are_values() {
         let check = |text: &str, kind: Type, expected: ScalarValue| {
-            let value = parameter(1, Some(text.as_bytes()), 0, kind.oid, &DataType::Null, &Zone::Fixed(7200));
+            let value = parameter(1, Some(text.as_bytes()), 0, kind.oid, &DataType::Null, &Zone::Fixed(7200), None);
             assert_eq!(value.expect(text), expected, "{text}");
         };
         check("t", types::BOOL, ScalarValue::Boolean(Some(true)));
@@ -358,7 +359,7 @@ mod tests {
     #[test]
     fn arrays_have_the_dimensions_of_their_type() {
         let list = |item: DataType| DataType::new_list(item, true);
-        let of = |planned: &DataType| parameter(1, Some(b"{{1},{2}}"), 0, 0, planned, &Zone::Fixed(0));
+        let of = |planned: &DataType| parameter(1, Some(b"{{1},{2}}"), 0, 0, planned, &Zone::Fixed(0), None);
         assert!(of(&list(DataType::Int32)).is_err());
         assert_eq!(of(&list(list(DataType::Int32))).expect("an array").data_type(), list(list(DataType::Int32)));
     }
@@ -380,7 +381,7 @@ mod tests {
             (b"", 1, types::NUMERIC),
             (b"1", 2, types::INT4),
         ] {
-            let value = parameter(1, Some(bytes), format, kind.oid, &DataType::Null, &Zone::Fixed(0));
+            let value = parameter(1, Some(bytes), format, kind.oid, &DataType::Null, &Zone::Fixed(0), None);
             assert!(value.is_err(), "{bytes:?}");
         }
     }

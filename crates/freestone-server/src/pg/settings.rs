@@ -153,6 +153,8 @@ const SETTINGS: &[(&str, &str, Kind)] = &[
 
 /// The time zone in which times with zone are shown.
 pub const TIME_ZONE: &str = "TimeZone";
+/// The setting of the style and the order of dates.
+pub const DATE_STYLE: &str = "DateStyle";
 
 /// The settings that clients are told at the start, and after every change.
 const REPORTED: [&str; 14] = [

@@ -289,6 +289,30 @@ async fn parts_of_times_are_those_of_postgresql() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn texts_of_times_read_as_in_postgresql() {
+    let server = server().await;
+    let client = connect(&server).await;
+    // As PostgreSQL 15 answers.
+    for (value, expected) in [
+        ("date 'January 8, 1999'", "1999-01-08"),
+        ("'1/8/1999'::date", "1999-01-08"),
+        ("'10:11 PM'::time", "22:11:00"),
+        ("'23:59:59.9999999'::time", "24:00:00"),
+        ("timestamp 'Feb 10 17:32:01 1997 PST'", "1997-02-10 17:32:01"),
+        ("timestamptz 'Feb 10 17:32:01 1997 PST' = '1997-02-11 01:32:01+00'", "true"),
+        ("'00:01 PDT'::timetz", "00:01:00-07"),
+        ("date 'today' = current_date", "true"),
+    ] {
+        assert_eq!(text(&client, &format!("SELECT ({value})::text")).await, expected, "{value}");
+    }
+    client.batch_execute("SET datestyle = 'ISO, DMY'").await.expect("set");
+    assert_eq!(text(&client, "SELECT '1/8/1999'::date::text").await, "1999-08-01");
+    let wrong = "SELECT '1/18/1999'::date";
+    assert!(client.batch_execute(wrong).await.is_err());
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn functions_have_the_types_of_postgresql() {
     let server = server().await;
     let client = connect(&server).await;

@@ -44,6 +44,7 @@ use crate::sql::summary;
 use crate::sql::text_types::CAST_NORMAL;
 use crate::table_functions::evaluated;
 use crate::temp_schema::TempSchema;
+use crate::times::{TextOf, Zone, plain_text};
 use crate::{exact, scalars, text_types, times};
 
 /// The functions of a session.
@@ -386,6 +387,15 @@ impl Functions for Registry<'_> {
 
     fn typed_text(&self, written: &str, to: &DataType) -> Option<Expr> {
         let DataType::Timestamp(unit, zone) = to else { return None };
+        let options = self.state.config_options();
+        let order = settings::date_order(options);
+        // What depends on the time is read when the statement runs.
+        if order.is_some() && times::is_relative(written) {
+            return None;
+        }
+        let of = if zone.is_some() { TextOf::TimestampTz } else { TextOf::Timestamp };
+        let plain = order.and_then(|order| plain_text(written, of, order, &Zone::of_session(options)));
+        let written = plain.as_deref().unwrap_or(written);
         if *to == times::timestamptz() && times::is_zoned_by_name(written) {
             let function = self.scalar("to_timestamp")?;
             return Some(function.call(vec![text(written)]));

@@ -35,7 +35,7 @@ pub(crate) fn copy_from(
     context.prepare_append(transaction, None)?;
     let memory_bytes = context.prepare_parse()?;
     let given_options = from_options(&request.options, context.threads())?;
-    let options = IngestOptions { memory_bytes, ..given_options.ingest.clone() };
+    let options = IngestOptions { memory_bytes, reading: context.assignment(), ..given_options.ingest.clone() };
     let scope = Scope::new(transaction.snapshot());
     let defaults = Arc::new(Defaults::of(context, &scope, &table.schema, &given(&table.schema, request)?)?);
     let stores = context.planner().stores();

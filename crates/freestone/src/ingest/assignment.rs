@@ -3,6 +3,7 @@
 //!
 //! It stands in the metadata of a table's fields, where [`conform`](super::conform()) finds it.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -14,16 +15,19 @@ use arrow::datatypes::{
 use datafusion::common::config::ConfigOptions;
 use freestone_store::schema::TableSchema;
 
-use super::cells::{CellProblem, CellRules};
+use super::cells::{CellProblem, CellRules, ColumnBuilder};
 use super::convert::{BadValue, Converted, convert_column, plain_cast};
 use super::error::{Reason, ValueProblem};
 use super::values;
+use crate::normal_texts::NormalText;
 use crate::text_types::declared;
-use crate::times::{UTC, Zone, moved};
-use crate::{exact, settings};
+use crate::times::{DateOrder, TextOf, UTC, Zone, moved, plain_text};
+use crate::{exact, settings, text_types};
 
 /// The metadata of a field with the time zone of the session, if it is not UTC.
 const ZONE: &str = "freestone.zone";
+/// The metadata of a field whose texts read as in PostgreSQL: the order of dates.
+const ORDER: &str = "freestone.date_order";
 /// The metadata of a field whose values are rounded.
 const ROUNDED: &str = "freestone.rounded";
 
@@ -40,20 +44,30 @@ pub(crate) struct Assignment {
     /// `None` is UTC.
     zone: Option<Zone>,
     rounds: bool,
+    /// The order of dates in texts, if they read as in PostgreSQL.
+    order: Option<DateOrder>,
 }
 
 impl Assignment {
     /// That of a session.
     pub fn of_session(options: &ConfigOptions) -> Assignment {
         let zone = Zone::of_session(options);
-        Assignment { zone: (!zone.is_utc()).then_some(zone), rounds: settings::rounds_values(options) }
+        let (rounds, order) = (settings::rounds_values(options), settings::date_order(options));
+        Assignment { zone: (!zone.is_utc()).then_some(zone), rounds, order }
     }
 
     /// That of a field.
     pub(super) fn of_field(field: &ColumnField) -> Assignment {
         let metadata = field.metadata();
         let zone = metadata.get(ZONE).and_then(|name| Zone::parse(name));
-        Assignment { zone, rounds: metadata.contains_key(ROUNDED) }
+        let order = metadata.get(ORDER).and_then(|name| DateOrder::named(name));
+        Assignment { zone, rounds: metadata.contains_key(ROUNDED), order }
+    }
+
+    /// How the texts of a field read: the order of dates, if as in PostgreSQL, and the zone of times without one.
+    pub fn reading(field: &ColumnField) -> (Option<DateOrder>, Zone) {
+        let own = Assignment::of_field(field);
+        (own.order, own.zone())
     }
 
     /// The field of a column that is not rounded.
@@ -64,7 +78,7 @@ impl Assignment {
     /// The schema of a table with what the session says about its columns. NUMERIC without precision keeps all digits in
     /// PostgreSQL, so it is not rounded. Without the table, its fields say which columns these are.
     pub fn noted(self, schema: SchemaRef, table: Option<&TableSchema>) -> SchemaRef {
-        if self.zone.is_none() && !self.rounds {
+        if self.zone.is_none() && !self.rounds && self.order.is_none() {
             return schema;
         }
         let noted = |(at, field): (usize, &Arc<ColumnField>)| {
@@ -85,7 +99,11 @@ impl Assignment {
         let of_time = matches!(field.data_type(), Date32 | Time32(_) | Time64(_) | Timestamp(..));
         let of_number = field.data_type().is_integer() || matches!(field.data_type(), Decimal128(..));
         let mut metadata = field.metadata().clone();
-        if let Some(zone) = self.zone.filter(|_| of_time) {
+        let of_zoned_time = text_types::normal_of(&field).is_some_and(|kind| matches!(kind, NormalText::TimeTz(_)));
+        if let Some(order) = self.order.filter(|_| of_time || of_zoned_time) {
+            metadata.insert(ORDER.to_owned(), order.name().to_owned());
+        }
+        if let Some(zone) = self.zone.filter(|_| of_time || of_zoned_time && self.order.is_some()) {
             metadata.insert(ZONE.to_owned(), zone.name());
         }
         if self.rounds && (of_time || of_number) {
@@ -104,8 +122,40 @@ impl Assignment {
         CellRules { applies_zones: true, zone: self.zone, drops_zones: self.rounds, ..CellRules::default() }
     }
 
+    /// A text in the form that the engine reads, if it is one of PostgreSQL's of a type; otherwise as it is.
+    pub(super) fn plain<'a>(self, text: &'a str, data_type: &DataType) -> Cow<'a, str> {
+        let plain = || plain_text(text, TextOf::of_type(data_type)?, self.order?, &self.zone());
+        plain().map_or(Cow::Borrowed(text), Cow::Owned)
+    }
+
+    /// The builder of a column, for texts as the session reads them.
+    pub(super) fn around(self, builder: Box<dyn ColumnBuilder>, data_type: &DataType) -> Box<dyn ColumnBuilder> {
+        match self.order.and_then(|_| TextOf::of_type(data_type)) {
+            Some(_) => Box::new(InSession { builder, own: self, data_type: data_type.clone() }),
+            None => builder,
+        }
+    }
+
     fn zone(self) -> Zone {
         self.zone.unwrap_or(Zone::Fixed(0))
+    }
+}
+
+/// A builder that receives texts in the form that the engine reads.
+struct InSession {
+    builder: Box<dyn ColumnBuilder>,
+    own: Assignment,
+    data_type: DataType,
+}
+
+impl ColumnBuilder for InSession {
+    fn append(&mut self, text: Option<&str>) -> Result<(), CellProblem> {
+        let text = text.map(|text| self.own.plain(text, &self.data_type));
+        self.builder.append(text.as_deref())
+    }
+
+    fn finish(&mut self) -> ArrayRef {
+        self.builder.finish()
     }
 }
 
@@ -152,7 +202,8 @@ fn rounded(array: &ArrayRef, to: &DataType, rule: Assignment) -> Result<Option<C
         }
         (from, Date32) if from.is_string() => {
             let texts = plain_cast(array, &Utf8View)?;
-            let days = texts.as_string_view().iter().map(|text| text.map(|text| values::date_of_time(text.as_bytes())));
+            let day = |text: &str| values::date_of_time(rule.plain(text, to).as_bytes());
+            let days = texts.as_string_view().iter().map(|text| text.map(day));
             read::<Date32Type>(days).map(|days| Arc::new(days) as ArrayRef)
         }
         _ => return Ok(None),

@@ -207,6 +207,7 @@ impl BatchBuilder {
             let nullable = field.is_nullable() || options.ignore_errors && !is_text;
             let builder = column_builder(&field.as_ref().clone().with_nullable(nullable), *rules)?;
             let builder = options.forms.around(builder, field.data_type());
+            let builder = options.reading.around(builder, field.data_type());
             let is_text = options.force_not_null.iter().any(|name| name.eq_ignore_ascii_case(field.name()));
             Ok(if is_text { Box::new(WithoutNulls(builder)) as Box<dyn ColumnBuilder> } else { builder })
         };

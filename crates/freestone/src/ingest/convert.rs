@@ -334,10 +334,11 @@ pub(super) fn plain_cast(array: &ArrayRef, to: &DataType) -> Result<ArrayRef, Re
 }
 
 pub(super) fn parse_texts(array: &ArrayRef, target: &ColumnField) -> Result<Converted, Reason> {
-    let rules = Assignment::of_field(target).rules();
-    let mut builder = column_builder(&target.clone().with_nullable(true), rules)?;
+    let own = Assignment::of_field(target);
+    let mut builder = column_builder(&target.clone().with_nullable(true), own.rules())?;
     for (row, text) in array.as_string_view().iter().enumerate() {
-        if let Err(problem) = builder.append(text) {
+        let text = text.map(|text| own.plain(text, target.data_type()));
+        if let Err(problem) = builder.append(text.as_deref()) {
             return Ok(Err(BadValue { row, problem }));
         }
     }

@@ -123,6 +123,8 @@ pub struct IngestOptions {
     pub(crate) rejects: Option<RejectSink>,
     /// CSV: how numbers and times are written.
     pub(crate) forms: TextForms,
+    /// Text files: how the session reads dates and times that have PostgreSQL's spellings.
+    pub(crate) reading: Assignment,
     /// CSV: the types of which one is found for a column; `None`: all that are known.
     pub(crate) candidates: Option<Kinds>,
     /// CSV: the encoding.
@@ -170,6 +172,7 @@ impl Default for IngestOptions {
             columns: None,
             rejects: None,
             forms: TextForms::default(),
+            reading: Assignment::default(),
             candidates: None,
             encoding: TextEncoding::Utf8,
             new_line: None,

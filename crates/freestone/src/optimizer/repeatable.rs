@@ -7,6 +7,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use crate::provider::FreestoneTable;
 use crate::recursion::KeyedQuery;
 use crate::shared;
+use crate::times::is_relative;
 
 /// Whether a plan scans only native tables, and all its functions always return the same result for the same arguments.
 pub(crate) fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
@@ -31,4 +32,20 @@ pub(crate) fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
         })
     })?;
     Ok(repeatable)
+}
+
+/// Whether a plan has texts such as `today`, which may be read as dates when it runs.
+pub(crate) fn has_relative_texts(plan: &LogicalPlan) -> Result<bool> {
+    let mut any = false;
+    shared::apply(plan, &mut |node| {
+        node.apply_expressions(|expression| {
+            expression.apply(|e| {
+                if let Expr::Literal(value, _) = e {
+                    any |= value.try_as_str().flatten().is_some_and(is_relative);
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(any)
 }

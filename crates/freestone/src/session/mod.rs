@@ -77,7 +77,7 @@ use crate::sql::written::Written;
 use crate::sql::{depth, names, parameters, statement};
 use crate::temp_schema::TempSchema;
 use crate::text_types;
-use crate::times::TimePlanner;
+use crate::times::{DateOrder, TimePlanner};
 use crate::untyped::UntypedPlanner;
 use crate::variables::Variables;
 use crate::workload::{Watch, Watched};
@@ -579,6 +579,15 @@ impl Session {
             set("check_lengths")?;
             set("round_values")
         })
+    }
+
+    /// Makes texts of dates and times read as in PostgreSQL, in this order of day, month and year; `None`: as in DuckDB.
+    ///
+    /// # Errors
+    /// The session may not change settings.
+    pub fn set_date_order(&self, order: Option<DateOrder>) -> Result<()> {
+        let name = order.map_or("iso", DateOrder::name);
+        self.change_settings(false, |state| settings::set(state, self.settings_context(), "date_order", name))
     }
 
     /// Notes the failure of a statement for its transaction; `telling` makes the rows of one that began note theirs.

@@ -25,7 +25,7 @@ use crate::cluster::{Asked, Distributed, RunState, Workers, distributed};
 use crate::context::Cancellation;
 use crate::definitions;
 use crate::optimizer::physical;
-use crate::optimizer::repeatable::is_repeatable;
+use crate::optimizer::repeatable::{has_relative_texts, is_repeatable};
 use crate::planning;
 use crate::provider::{FreestoneSource, with_sources};
 use crate::shared;
@@ -250,7 +250,7 @@ impl CachedPlan {
         scope: &Scope,
     ) -> Result<(CachedPlan, bool)> {
         let plan = state.create_physical_plan(logical).await?;
-        let lasting = is_repeatable(logical)? && reads_tables_only(&plan)?;
+        let lasting = is_repeatable(logical)? && !has_relative_texts(logical)? && reads_tables_only(&plan)?;
         let plan = with_sources(plan, |source| Some(source.detached()))?;
         let basis = Basis::of(scope.asked_names(), &scope.snapshot);
         let context = state.task_ctx();

@@ -53,10 +53,11 @@ const fn setting(name: &'static str, key: &'static str, kind: Kind) -> Setting {
 }
 
 /// All settings, by name.
-pub(super) const SETTINGS: [Setting; 18] = [
+pub(super) const SETTINGS: [Setting; 19] = [
     setting("batch_size", "datafusion.execution.batch_size", Kind::Whole(1, BATCH_ROWS_MAX)),
     setting("check_lengths", "freestone.check_lengths", Kind::Boolean),
     setting("copies", "freestone.copies", Kind::Boolean),
+    setting("date_order", "freestone.date_order", Kind::OneOf(&["iso", "mdy", "dmy", "ymd"])),
     Setting { aliases: &["null_order"], ..setting("default_null_order", "freestone.default_null_order", Kind::Nulls) },
     setting("design", "freestone.design", Kind::Design),
     setting("distribution_claims", "freestone.distribution_claims", Kind::Boolean),

@@ -25,6 +25,7 @@ use crate::error::{Error, Result};
 use crate::exact::FloatTexts;
 use crate::memory;
 use crate::options::Options;
+use crate::times::DateOrder;
 use known::{DEFAULT_ZONE, SETTINGS, Setting};
 pub(crate) use nulls::{Nulls, nulls};
 pub(crate) use without_effect::{Effect, effect, notice};
@@ -62,6 +63,8 @@ extensions_options! {
         pub check_lengths: bool, default = false
         /// Whether values that statements store are rounded to the types of their columns
         pub round_values: bool, default = false
+        /// How texts of dates and times read: iso, or as in PostgreSQL with this order of day, month and year
+        pub date_order: String, default = "iso".to_string()
     }
 }
 
@@ -103,6 +106,11 @@ pub(crate) fn checks_lengths(config: &ConfigOptions) -> bool {
 /// Whether values are rounded to the types of the columns that store them.
 pub(crate) fn rounds_values(config: &ConfigOptions) -> bool {
     config.extensions.get::<FreestoneSettings>().is_some_and(|own| own.round_values)
+}
+
+/// The order of dates in texts, if they read as in PostgreSQL.
+pub(crate) fn date_order(config: &ConfigOptions) -> Option<DateOrder> {
+    DateOrder::named(&config.extensions.get::<FreestoneSettings>()?.date_order)
 }
 
 /// Whether queries may read materialized views instead of the tables that they name.

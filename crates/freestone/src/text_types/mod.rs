@@ -114,7 +114,7 @@ pub(crate) fn in_normal_form(batch: RecordBatch) -> Result<RecordBatch, crate::e
         return Ok(batch);
     }
     let columns = schema.fields().iter().zip(batch.columns()).map(|(field, column)| match normal_of(field) {
-        Some(kind) => normal_functions::stored(column, kind, field.name()),
+        Some(kind) => normal_functions::stored(column, kind, field),
         None => declared::fitted(column, field.metadata(), field.name()),
     });
     let columns = columns.collect::<Result<Vec<_>, _>>()?;

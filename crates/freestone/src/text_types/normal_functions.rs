@@ -1,5 +1,6 @@
 //! The functions of types of texts in a normal form ([`NormalText`]). Their second argument is the name of the type.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, StringViewArray};
@@ -13,11 +14,13 @@ use datafusion::logical_expr::{
 use super::{all_items, normal_metadata, over_items};
 use crate::display::texts_of;
 use crate::error::{Error, ErrorKind};
+use crate::ingest::Assignment;
 use crate::json_text::canonical::canonical;
 use crate::json_text::start_of;
 use crate::normal_texts::NormalText;
+use crate::settings;
 use crate::sql::text_types::{CAST_NORMAL, CAST_NORMAL_OR_NULL, CHECK_NORMAL};
-use crate::times::{Zone, exact_cast, is_text, texts_in_zone, wrong_types};
+use crate::times::{DateOrder, TextOf, Zone, exact_cast, is_text, plain_text, texts_in_zone, wrong_types};
 
 /// The bytes by which values are ordered, in hexadecimal digits.
 const KEY: &str = "freestone_normal_key";
@@ -107,14 +110,14 @@ impl ScalarUDFImpl for OfNormal {
             Some(ColumnarValue::Scalar(name)) => named(Some(name))?,
             _ => named(None)?,
         };
-        let zone = Zone::of_session(&args.config_options);
+        let (zone, order) = (Zone::of_session(&args.config_options), settings::date_order(&args.config_options));
         let is_constant = matches!(args.args[0], ColumnarValue::Scalar(_));
         let values = args.args[0].to_array(if is_constant { 1 } else { args.number_rows })?;
         let result: ArrayRef = match self.kind {
             Check => Arc::new(all_items(&values, &|items| checked(items, named))?),
             Key => keys(&values, named, &zone)?,
-            Cast => over_items(&values, &|items| normal_forms(items, named, false, &zone))?,
-            CastOrNull => over_items(&values, &|items| normal_forms(items, named, true, &zone))?,
+            Cast => over_items(&values, &|items| normal_forms(items, named, false, (&zone, order)))?,
+            CastOrNull => over_items(&values, &|items| normal_forms(items, named, true, (&zone, order)))?,
         };
         match is_constant {
             true => Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?)),
@@ -131,7 +134,7 @@ fn checked(values: &ArrayRef, kind: NormalText) -> Result<BooleanArray> {
 }
 
 fn keys(values: &ArrayRef, kind: NormalText, zone: &Zone) -> Result<ArrayRef> {
-    let normal = normal_forms(values, kind, false, zone)?;
+    let normal = normal_forms(values, kind, false, (zone, None))?;
     let hex = |key: Vec<u8>| key.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     let keys = normal.as_string_view().iter().map(|text| text.and_then(|text| kind.key(text)).map(hex));
     Ok(Arc::new(keys.collect::<StringViewArray>()))
@@ -198,13 +201,18 @@ fn bits_of(values: &ArrayRef) -> Result<StringViewArray> {
     })
 }
 
-/// The normal forms of values.
-fn normal_forms(values: &ArrayRef, kind: NormalText, or_null: bool, zone: &Zone) -> Result<ArrayRef> {
+/// The normal forms of values. Times are in a zone, and read as in PostgreSQL if there is an order of dates.
+fn normal_forms(
+    values: &ArrayRef,
+    kind: NormalText,
+    or_null: bool,
+    (zone, order): (&Zone, Option<DateOrder>),
+) -> Result<ArrayRef> {
     let texts = texts(values, kind, zone)?;
     if kind == NormalText::Jsonb {
         return documents(&texts, or_null);
     }
-    let normal = |text: &str| match kind.normal(text, true, zone) {
+    let normal = |text: &str| match kind.normal(&as_written(text, kind, zone, order), true, zone) {
         Ok(normal) => Ok(Some(normal)),
         Err(_) if or_null => Ok(None),
         Err(reason) => Err(refused(kind, text, &reason)),
@@ -228,12 +236,20 @@ fn malformed(text: &str) -> Error {
     Error::invalid(format!("malformed JSON: {}", start_of(text)))
 }
 
+/// A text of TIMETZ in the form of the engine, if it is one of PostgreSQL's; other texts as they are.
+fn as_written<'a>(text: &'a str, kind: NormalText, zone: &Zone, order: Option<DateOrder>) -> Cow<'a, str> {
+    let order = order.filter(|_| matches!(kind, NormalText::TimeTz(_)));
+    let plain = order.and_then(|order| plain_text(text, TextOf::TimeTz, order, zone));
+    plain.map_or(Cow::Borrowed(text), Cow::Owned)
+}
+
 /// The texts of a column in the normal form of its type, as they are stored.
-pub(crate) fn stored(values: &ArrayRef, kind: NormalText, column: &str) -> Result<ArrayRef, Error> {
+pub(crate) fn stored(values: &ArrayRef, kind: NormalText, field: &Field) -> Result<ArrayRef, Error> {
+    let (column, (order, zone)) = (field.name(), Assignment::reading(field));
     let stored = over_items(values, &|items| {
         let texts = exact_cast(items, &DataType::Utf8View)?;
         let normal = |text: &str| {
-            let normal = kind.normal(text, false, &Zone::Fixed(0));
+            let normal = kind.normal(&as_written(text, kind, &zone, order), false, &zone);
             normal.map_err(|reason| refused(kind, text, &reason).at(&format!("column {column}")))
         };
         let forms = texts.as_string_view().iter().map(|text| text.map(normal).transpose());

@@ -24,6 +24,7 @@ use super::arrays::{
 use super::function::{Call, evaluate};
 use super::interval::{DAY_NS, SECOND_NS, push_clock, rounded_quotient};
 use super::interval_text;
+use super::postgres_texts::{DateOrder, TextOf, plain_text};
 use super::text::{self, Written};
 use super::zone::Zone;
 use crate::error::{Error, ErrorKind};
@@ -216,17 +217,22 @@ fn rescaled(value: i64, from: i64, to: i64) -> Result<i64> {
 }
 
 /// The value of a text of a client as a date, a time, a timestamp or an interval. `session` is the zone of times without
-/// one. A zone behind a TIMESTAMP, which has none, says nothing, as in PostgreSQL.
+/// one, and texts read as in PostgreSQL if there is an order of dates. A zone behind a TIMESTAMP, which has none, says
+/// nothing, as in PostgreSQL.
 ///
 /// # Errors
 /// The text is no value of this type.
-pub fn value_of_text(text: &str, to: &DataType, session: &Zone) -> Result<ScalarValue, Error> {
+pub fn value_of_text(
+    text: &str,
+    to: &DataType,
+    session: &Zone,
+    order: Option<DateOrder>,
+) -> Result<ScalarValue, Error> {
     if let DataType::Interval(_) = to {
         let span = interval_text::parse(text, None).map(stored).ok_or_else(|| not_read(text, to))?;
         return Ok(ScalarValue::IntervalMonthDayNano(Some(span)));
     }
-    let drops_zone = matches!(to, DataType::Timestamp(_, None));
-    let numbers = Int64Array::from(vec![time_of(text, to, session, drops_zone)?]);
+    let numbers = Int64Array::from(vec![time_of(text, to, session, true, order)?]);
     Ok(ScalarValue::try_from_array(&finished(numbers, to)?, 0)?)
 }
 
@@ -239,7 +245,7 @@ pub(crate) fn from_texts(values: &ArrayRef, or_null: bool, call: &Call) -> Resul
         let spans: PrimitiveArray<IntervalMonthDayNanoType> = parsed(texts, or_null, read)?;
         return exact_cast(&(Arc::new(spans) as ArrayRef), to);
     }
-    let numbers: Int64Array = parsed(texts, or_null, |text| time_of(text, to, &call.zone, false))?;
+    let numbers: Int64Array = parsed(texts, or_null, |text| time_of(text, to, &call.zone, false, call.order))?;
     match to {
         DataType::Date64 => exact_cast(&finished(numbers, &DataType::Date32)?, to),
         _ => finished(numbers, to),
@@ -272,7 +278,19 @@ fn not_read(text: &str, to: &DataType) -> Error {
 }
 
 /// Parses a text to days or ticks.
-fn time_of(text: &str, to: &DataType, session: &Zone, drops_zone: bool) -> Result<i64, Error> {
+///
+/// PostgreSQL's texts are put in the engine's form first. In a TIMESTAMP, they have no zone, nor have those of parameters
+/// (`drops_zone`).
+fn time_of(
+    text: &str,
+    to: &DataType,
+    session: &Zone,
+    drops_zone: bool,
+    order: Option<DateOrder>,
+) -> Result<i64, Error> {
+    let drops_zone = matches!(to, DataType::Timestamp(_, None)) && (drops_zone || order.is_some());
+    let plain = order.and_then(|order| plain_text(text, TextOf::of_type(to)?, order, session));
+    let text = plain.as_deref().unwrap_or(text);
     if matches!(to, DataType::Date32 | DataType::Date64 | DataType::Timestamp(..)) {
         let is_one_of = |names: &[&str]| names.iter().any(|name| name.eq_ignore_ascii_case(text.trim()));
         if is_one_of(&["infinity", "inf"]) {

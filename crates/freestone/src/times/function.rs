@@ -14,9 +14,11 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
+use super::postgres_texts::DateOrder;
 use super::zone::Zone;
 use crate::error::{Error, ErrorKind};
 use crate::growth::{Function, Growth, in_steps, is_small};
+use crate::settings;
 
 /// One function over times.
 #[derive(Debug)]
@@ -63,6 +65,8 @@ pub(crate) struct Call {
     rows: usize,
     /// The session's time zone.
     pub zone: Zone,
+    /// The order of dates in texts, if they read as in PostgreSQL.
+    pub order: Option<DateOrder>,
     /// The type of the result.
     pub to: DataType,
 }
@@ -70,7 +74,8 @@ pub(crate) struct Call {
 impl Call {
     fn new(args: ScalarFunctionArgs, rows: usize) -> Self {
         let (zone, to) = (Zone::of_session(&args.config_options), args.return_field.data_type().clone());
-        Call { args: args.args, rows, zone, to }
+        let order = settings::date_order(&args.config_options);
+        Call { args: args.args, rows, zone, order, to }
     }
 
     pub fn rows(&self) -> usize {

@@ -2,6 +2,7 @@
 //! session's time zone, and errors for values outside of the range. These functions and operators replace DataFusion's
 //! with the same names.
 
+mod abbreviations;
 mod aggregates;
 pub(crate) mod arrays;
 pub mod calendar;
@@ -22,7 +23,9 @@ mod operators;
 mod output;
 mod parts;
 mod pattern;
+mod postgres_fields;
 mod postgres_parts;
+mod postgres_texts;
 mod rules;
 pub(crate) mod series;
 mod text;
@@ -54,6 +57,8 @@ pub(crate) use operators::normal_interval;
 pub(crate) use operators::stepped;
 pub(crate) use output::{in_zone_of_session, is_shown_as_stored, shown_schema};
 pub(crate) use parts::{Part, date_part, part_of_times, part_type, taken_by_parts, year_week};
+pub(crate) use postgres_texts::is_relative;
+pub use postgres_texts::{DateOrder, TextOf, plain_text};
 pub(crate) use rules::{TimeComparisons, TimeOperands, TimePlanner};
 pub(crate) use text::clock;
 pub(crate) use text::{parse, push_offset, time_text};

@@ -256,12 +256,12 @@ impl Connection {
             let message = format!("portal {} exists; close it first", bind.portal);
             return Err(PgError::new(sqlstate::DUPLICATE_CURSOR, message).into());
         }
-        let (zone, encoding) = (self.zone(), self.replies.encoding);
+        let (zone, order, encoding) = (self.zone(), self.date_order(), self.replies.encoding);
         let values = bind.values.iter().zip(&description.parameters).enumerate().map(|(at, (bytes, planned))| {
             let declared = prepared.declared.get(at).copied().unwrap_or(0);
             let format = format_of(&bind.formats, at);
             let decoded = bytes.as_deref().map(|bytes| parameters::decoded(at + 1, bytes, format, planned, encoding));
-            parameters::parameter(at + 1, decoded.transpose()?.as_deref(), format, declared, planned, &zone)
+            parameters::parameter(at + 1, decoded.transpose()?.as_deref(), format, declared, planned, &zone, order)
         });
         let mut values = values.collect::<Result<Vec<_>, _>>()?;
         // Those that are declared and stand nowhere have been read, and are left out.

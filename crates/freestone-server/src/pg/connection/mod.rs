@@ -204,7 +204,8 @@ impl Connection {
         }
         self.follow_read_only();
         self.begin_in_zone().await;
-        let checked = self.session.set_stores_as_postgres(true).map_err(PgError::from);
+        let checked = self.session.set_stores_as_postgres(true);
+        let checked = checked.and_then(|()| self.session.set_date_order(self.date_order())).map_err(PgError::from);
         checked.map_err(|error| End::Told(PgError { severity: "FATAL", ..error }))?;
         self.replies.encoding = self.settings.encoding();
         self.settings.begin();

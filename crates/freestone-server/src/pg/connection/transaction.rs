@@ -3,11 +3,11 @@
 
 use super::Connection;
 use super::failure::Failure;
-use freestone::Zone;
+use freestone::{DateOrder, Zone};
 
 use crate::pg::error::PgError;
 use crate::pg::reply::Status;
-use crate::pg::settings::{Changed, TIME_ZONE, engine_level};
+use crate::pg::settings::{Changed, DATE_STYLE, TIME_ZONE, engine_level};
 use crate::pg::utility::{Modes, Utility};
 use crate::pg::zones;
 use crate::sqlstate;
@@ -363,10 +363,15 @@ impl Connection {
         Zone::parse(&zones::of_client(&self.value(TIME_ZONE))).unwrap_or(Zone::Fixed(0))
     }
 
+    /// The order of dates in texts.
+    pub fn date_order(&self) -> Option<DateOrder> {
+        self.value(DATE_STYLE).rsplit(", ").next().and_then(DateOrder::named)
+    }
+
     /// Applies all settings that concern the engine or the session.
     pub async fn follow_all(&mut self) -> Result<(), Failure> {
         self.session.set_stores_as_postgres(true)?;
-        for name in [DEFAULT, "lock_timeout", "synchronous_commit", TIME_ZONE] {
+        for name in [DEFAULT, "lock_timeout", "synchronous_commit", TIME_ZONE, DATE_STYLE] {
             self.follow_setting(name).await?;
         }
         Ok(())
@@ -385,6 +390,9 @@ impl Connection {
         if name.eq_ignore_ascii_case("synchronous_commit") {
             let value = self.value("synchronous_commit");
             self.engine(&format!("SET synchronous_commit = '{value}'")).await?;
+        }
+        if name.eq_ignore_ascii_case(DATE_STYLE) {
+            self.session.set_date_order(self.date_order())?;
         }
         if self.is_zone(name) {
             let named = self.value(TIME_ZONE);
