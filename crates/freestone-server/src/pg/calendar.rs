@@ -141,11 +141,16 @@ pub fn write_timestamp(out: &mut Vec<u8>, micros: i64, zone: Option<Zone>, style
             before
         }
     };
-    match offset {
-        None => {}
-        Some(seconds) if style == DateStyle::Iso => write_offset(out, seconds),
-        Some(0) => out.extend(b" UTC"),
-        Some(seconds) => {
+    if let Some(seconds) = offset {
+        let name = || zone.and_then(|zone| abbreviation(zone, micros.div_euclid(SECOND_MICROS), seconds));
+        if style == DateStyle::Iso {
+            write_offset(out, seconds);
+        } else if let Some(name) = name() {
+            out.push(b' ');
+            out.extend(name.as_bytes());
+        } else if seconds == 0 {
+            out.extend(b" UTC");
+        } else {
             out.push(b' ');
             write_offset(out, seconds);
         }
@@ -153,6 +158,50 @@ pub fn write_timestamp(out: &mut Vec<u8>, micros: i64, zone: Option<Zone>, style
     if before {
         out.extend(b" BC");
     }
+}
+
+/// Zones whose offsets have had the same abbreviations since 1970: the names, and hours east of UTC with the abbreviation.
+type Abbreviated = (&'static [&'static str], [(i64, &'static str); 2]);
+
+const ABBREVIATED: [Abbreviated; 9] = [
+    (&["America/Los_Angeles", "PST8PDT", "US/Pacific"], [(-8, "PST"), (-7, "PDT")]),
+    (&["America/Denver", "MST7MDT", "US/Mountain"], [(-7, "MST"), (-6, "MDT")]),
+    (&["America/Chicago", "CST6CDT", "US/Central"], [(-6, "CST"), (-5, "CDT")]),
+    (&["America/New_York", "EST5EDT", "US/Eastern"], [(-5, "EST"), (-4, "EDT")]),
+    (&["Europe/London"], [(0, "GMT"), (1, "BST")]),
+    (
+        &[
+            "Europe/Amsterdam",
+            "Europe/Berlin",
+            "Europe/Brussels",
+            "Europe/Budapest",
+            "Europe/Copenhagen",
+            "Europe/Madrid",
+            "Europe/Oslo",
+            "Europe/Paris",
+            "Europe/Prague",
+            "Europe/Rome",
+            "Europe/Stockholm",
+            "Europe/Vienna",
+            "Europe/Warsaw",
+            "Europe/Zurich",
+        ],
+        [(1, "CET"), (2, "CEST")],
+    ),
+    (&["Europe/Athens", "Europe/Helsinki"], [(2, "EET"), (3, "EEST")]),
+    (&["Asia/Tokyo"], [(9, "JST"), (9, "JST")]),
+    (&["Australia/Sydney"], [(10, "AEST"), (11, "AEDT")]),
+];
+
+/// The abbreviation of a zone's offset at an instant, in seconds since 1970; `None` where it is not known.
+fn abbreviation(zone: Zone, at: i64, offset: i64) -> Option<&'static str> {
+    let Zone::Named(named) = zone else { return None };
+    if at < 0 {
+        return None;
+    }
+    let name = named.to_string();
+    let (_, known) = ABBREVIATED.iter().find(|(names, _)| names.contains(&name.as_str()))?;
+    known.iter().find(|(hours, _)| hours * 3_600 == offset).map(|(_, abbreviation)| *abbreviation)
 }
 
 /// Writes an offset from UTC: `+01`, `-03:30` or, in early years, `+00:53:28`.
@@ -419,6 +468,16 @@ mod tests {
         ] {
             assert_eq!(written(|out| write_date(out, 19_782, style)), date);
             assert_eq!(written(|out| write_timestamp(out, micros, Some(Zone::Fixed(0)), style)), time);
+        }
+        for (zone, micros, expected) in [
+            ("America/Los_Angeles", 855_621_121_000_000, "Mon Feb 10 16:32:01 1997 PST"),
+            ("America/Los_Angeles", 868_555_921_000_000, "Thu Jul 10 10:32:01 1997 PDT"),
+            ("Europe/London", 855_621_121_000_000, "Tue Feb 11 00:32:01 1997 GMT"),
+            // Without a known abbreviation, as PostgreSQL shows zones that have none.
+            ("America/Sao_Paulo", 855_621_121_000_000, "Mon Feb 10 22:32:01 1997 -02"),
+        ] {
+            let style = DateStyle::Postgres { day_first: false };
+            assert_eq!(written(|out| write_timestamp(out, micros, Zone::parse(zone), style)), expected);
         }
         let before = DateStyle::Postgres { day_first: false };
         assert_eq!(
