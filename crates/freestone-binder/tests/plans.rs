@@ -325,7 +325,7 @@ fn errors_have_places_and_near_names() {
         ),
         (
             "SELECT b COLLATE de FROM t",
-            "de: collation de is not available (collations are C, POSIX, BINARY, NOCASE, NOACCENT and NFC, in comparisons and ORDER BY)",
+            "de: collation de is not available (collations are C, POSIX, BINARY, NOCASE, NOACCENT and NFC, and several such as NOCASE.NOACCENT)",
         ),
         ("SELECT b LIKE 'a' ESCAPE 'xy' FROM t", "'xy': an escape is one character"),
     ]);

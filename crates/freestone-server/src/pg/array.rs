@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn lists_are_read_in_both_forms() {
         let check = |bytes: &[u8], is_binary: bool, element: Type, expected: &str| {
-            let value = if is_binary { binary(bytes, element) } else { text(bytes, element, &Zone::Fixed(0)) };
+            let value = if is_binary { binary(bytes, element) } else { text(bytes, element, &Zone::Fixed(0), None) };
             assert_eq!(value.map(|value| value.to_string()), Ok(expected.to_owned()), "{bytes:?}");
         };
         check(b"{1,2, NULL}", false, types::INT4, "[1, 2, ]");
@@ -147,7 +147,7 @@ mod tests {
             types::UUID,
             "[000000000000000000000000000000ff, , a0eebc999c0b4ef8bb6d6bb9bd380a11]",
         );
-        assert!(text(b"{00000000-0000-0000-0000-0000000000f}", types::UUID, &Zone::Fixed(0)).is_err());
+        assert!(text(b"{00000000-0000-0000-0000-0000000000f}", types::UUID, &Zone::Fixed(0), None).is_err());
         check(b"{1.50,0.00001,NULL,1e3}", false, types::NUMERIC, "[1.50000, 0.00001, , 1000.00000]");
         check(b" {a b,\"c,\\\"d\",\"NULL\"} ", false, types::TEXT, "[a b, c,\"d, NULL]");
         let head = [1, 0, 23].map(i32::to_be_bytes).concat();
@@ -165,7 +165,7 @@ mod tests {
             [&[2, 0, 23].map(i32::to_be_bytes).concat()[..], &[2, 1, 1, 1, 4, 7, 4, 8].map(i32::to_be_bytes).concat()];
         check(&square.concat(), true, types::INT4, "[[7], [8]]");
         for wrong in ["", "1", "{1", "{1,}", "{{1},2}", "{\"a}", "{\"a\"b}", "{a\\}", "{{{{{{{1}}}}}}}"] {
-            assert!(text(wrong.as_bytes(), types::TEXT, &Zone::Fixed(0)).is_err(), "{wrong}");
+            assert!(text(wrong.as_bytes(), types::TEXT, &Zone::Fixed(0), None).is_err(), "{wrong}");
         }
     }
 }

@@ -386,7 +386,7 @@ mod tests {
             ("UPDATE t SET a = array_replace(a, 1, 2)", "UPDATE t SET a = freestone_array_replace(a, 1, 2)"),
             (
                 "SELECT (regexp_matches(a, 'b'))[1] FROM t WHERE regexp_matches(a, 'c')",
-                "SELECT unnest(freestone_regexp_matches(a, 'b'))[1] AS \"regexp_matches\" FROM t WHERE regexp_matches(a, 'c')",
+                "SELECT (unnest(freestone_regexp_matches(a, 'b')))[1] AS \"regexp_matches\" FROM t WHERE regexp_matches(a, 'c')",
             ),
             (
                 "SELECT m[1] FROM regexp_matches('a', 'b', 'g') AS m",

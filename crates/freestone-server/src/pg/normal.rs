@@ -101,7 +101,7 @@ pub fn of_binary(bytes: &[u8], of: Type) -> Result<ScalarValue, String> {
         }
     };
     // A network may have bits to the right of its mask.
-    of_text(&text, of, &Zone::Fixed(0))
+    of_text(&text, of, &Zone::Fixed(0), None)
 }
 
 fn network(bytes: &[u8]) -> Result<String, String> {

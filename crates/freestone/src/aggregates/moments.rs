@@ -231,17 +231,17 @@ impl Part for Moments {
             count,
             x: self.x + dx * share,
             y: self.y + dy * share,
-            xx: self.xx + other.xx + squares(self.x, other.x, dx * dx * weight),
-            yy: self.yy + other.yy + squares(self.y, other.y, dy * dy * weight),
-            xy: self.xy + other.xy + dx * dy * weight,
+            xx: self.xx + other.xx + between([self.x, other.x], dx * dx * weight),
+            yy: self.yy + other.yy + between([self.y, other.y], dy * dy * weight),
+            xy: self.xy + other.xy + between([self.x, other.x, self.y, other.y], dx * dy * weight),
         }
     }
 }
 
-/// The squares between two means. From an infinite value there is no distance, as in PostgreSQL and DuckDB: that of finite
-/// ones may exceed the range.
-fn squares(one: f64, other: f64, squares: f64) -> f64 {
-    if one.is_finite() && other.is_finite() { squares } else { f64::NAN }
+/// The product of distances between means. From an infinite value there is no distance, as in PostgreSQL and DuckDB: that of
+/// finite ones may exceed the range.
+fn between<const N: usize>(means: [f64; N], product: f64) -> f64 {
+    if means.iter().all(|mean| mean.is_finite()) { product } else { f64::NAN }
 }
 
 /// The rows in which no argument is NULL, with their moments. `y` is the first argument, and `x` the second.
