@@ -133,6 +133,11 @@ impl Binder<'_> {
         }
     }
 
+    /// A text without what is known of it beyond its type.
+    pub fn without_meaning(&mut self, value: Expr, span: Span) -> Result<Expr> {
+        self.bare_call(COLLATED, vec![value, text("")], span)
+    }
+
     /// A call whose result has no collation.
     fn bare_call(&mut self, name: &str, arguments: Vec<Expr>, span: Span) -> Result<Expr> {
         match self.world.functions.scalar(name) {

@@ -1,5 +1,7 @@
 //! VALUES.
 
+use std::collections::HashMap;
+
 use arrow_schema::DataType;
 use datafusion_expr::{Cast, Expr, ExprSchemable, LogicalPlanBuilder};
 use freestone_sql::{Span, tree};
@@ -8,7 +10,7 @@ use crate::binder::Binder;
 use crate::error::{At, Result, invalid};
 use crate::plans::Rows;
 use crate::scopes::Scope;
-use crate::types::{common, is_quoted, is_text};
+use crate::types::{NORMAL, SqlType, common, is_quoted, is_text};
 
 /// The expressions of a cell that are not counted: rows are limited by their text.
 const CELL_NODES: usize = 4;
@@ -49,9 +51,42 @@ impl Binder<'_> {
                 }
             }
         }
+        for at in 0..width {
+            let mut column: Vec<&mut Expr> = bound.iter_mut().filter_map(|row| row.get_mut(at)).collect();
+            self.with_one_meaning(&mut column, &scope, span)?;
+        }
         let plan = LogicalPlanBuilder::values(bound).at(span)?.build().at(span)?;
         let names = (1..=width).map(|at| format!("column{at}")).collect();
         Ok(Rows { plan, names })
+    }
+
+    /// Gives the values of a column one meaning as texts: `('{}'::JSONB), ('[]'), (NULL)` are JSONB; of labels, texts with a collation
+    /// and others among plain texts, the texts remain.
+    fn with_one_meaning(&mut self, column: &mut [&mut Expr], scope: &Scope, span: Span) -> Result<()> {
+        let meaning = |value: &Expr| match value.to_field(&scope.schema) {
+            Ok((_, field)) => field.metadata().clone(),
+            Err(_) => HashMap::new(),
+        };
+        let meanings: Vec<_> = column.iter().map(|value| meaning(value)).collect();
+        if meanings.iter().all(|one| Some(one) == meanings.first()) {
+            return Ok(());
+        }
+        let told: Vec<_> = meanings.iter().filter(|one| !one.is_empty()).collect();
+        let normal = told.first().filter(|first| told.iter().all(|one| one == *first)).and_then(|one| one.get(NORMAL));
+        let is_open = |value: &Expr| is_quoted(value) || matches!(value, Expr::Literal(literal, _) if literal.is_null());
+        let are_open = column.iter().zip(&meanings).all(|(value, own)| !own.is_empty() || is_open(value));
+        let to = normal.filter(|_| are_open).map(|name| SqlType::Normal(name.clone()));
+        for (value, own) in column.iter_mut().zip(&meanings) {
+            let changes = if to.is_some() { own.is_empty() } else { !own.is_empty() };
+            if changes {
+                let taken = std::mem::take(*value);
+                **value = match &to {
+                    Some(to) => self.cast_to(taken, to.clone(), false, span)?,
+                    None => self.without_meaning(taken, span)?,
+                };
+            }
+        }
+        Ok(())
     }
 }
 

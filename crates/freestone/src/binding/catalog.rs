@@ -47,7 +47,7 @@ pub(super) struct Tables {
     scope: Scope,
     temp: TempSchema,
     sees_files: bool,
-    /// Whether the statement reads `rowid`, so that tables have the places of their rows as a further column.
+    /// Whether the statement may read `rowid`, so that tables have the places of their rows as a further column.
     reads_places: bool,
 }
 
@@ -61,7 +61,8 @@ impl Tables {
     ) -> Tables {
         let has =
             |word: &str| text.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()));
-        let reads_places = has(freestone_binder::ROW_ID);
+        // `count(t.*)` counts the places that an outer join has found.
+        let reads_places = has(freestone_binder::ROW_ID) || has("count") && has(".*");
         if has(FILE_NAME) {
             scope.name_files();
         }

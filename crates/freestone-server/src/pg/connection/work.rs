@@ -106,8 +106,10 @@ fn understand_query(session: &Session, statement: Statement) -> Result<Work, PgE
     }
 }
 
-/// What PostgreSQL means by names that mean other things here: whether a text may have them, and the change of its statement.
-const MEANINGS: [(fn(&str) -> bool, fn(&mut tree::Statement)); 6] = [
+/// Whether a text may have names that mean other things here, and the change of its statement to what PostgreSQL means.
+type Meaning = (fn(&str) -> bool, fn(&mut tree::Statement));
+
+const MEANINGS: [Meaning; 6] = [
     (series::is_in, series::unnest),
     (json::is_in, json::rename),
     (numerals::is_in, numerals::keep_digits),
