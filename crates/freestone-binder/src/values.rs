@@ -73,7 +73,8 @@ impl Binder<'_> {
         }
         let told: Vec<_> = meanings.iter().filter(|one| !one.is_empty()).collect();
         let normal = told.first().filter(|first| told.iter().all(|one| one == *first)).and_then(|one| one.get(NORMAL));
-        let is_open = |value: &Expr| is_quoted(value) || matches!(value, Expr::Literal(literal, _) if literal.is_null());
+        let is_open =
+            |value: &Expr| is_quoted(value) || matches!(value, Expr::Literal(literal, _) if literal.is_null());
         let are_open = column.iter().zip(&meanings).all(|(value, own)| !own.is_empty() || is_open(value));
         let to = normal.filter(|_| are_open).map(|name| SqlType::Normal(name.clone()));
         for (value, own) in column.iter_mut().zip(&meanings) {

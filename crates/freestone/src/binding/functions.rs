@@ -28,7 +28,6 @@ use super::catalog::{of_function, source_of, text};
 use super::json_parts::{self, is_json_value, is_jsonb, is_untyped};
 use crate::catalog::Scope;
 use crate::error::ErrorKind;
-use crate::json_text::conversion as json_conversion;
 use crate::normal_texts::NormalText;
 use crate::optimizer::in_list_function;
 use crate::planning::analyzed_schema;
@@ -37,6 +36,7 @@ use crate::provider::metadata;
 use crate::scalars::{bits, jsonb, spans};
 use crate::settings::{self, Nulls};
 use crate::sql::function_macros::{self, JSON_PART};
+use crate::sql::json_conversion::conversion as json_conversion;
 use crate::sql::names::name_in;
 use crate::sql::option_lists;
 use crate::sql::statement::quote;
@@ -44,7 +44,8 @@ use crate::sql::summary;
 use crate::sql::text_types::CAST_NORMAL;
 use crate::table_functions::evaluated;
 use crate::temp_schema::TempSchema;
-use crate::times::{TextOf, Zone, plain_text};
+use crate::text_types::made;
+use crate::times::{DateOrder, TextOf, Zone, plain_text};
 use crate::{exact, scalars, text_types, times};
 
 /// The functions of a session.
@@ -153,9 +154,9 @@ impl Registry<'_> {
             BinaryOperator::Concat if are_both => "jsonb_concat",
             BinaryOperator::Contains if are_both => "jsonb_contains",
             BinaryOperator::ContainedBy if are_both => "jsonb_contained",
-            BinaryOperator::Arrow if of_left => jsonb::PART,
+            BinaryOperator::Arrow if of_left => made::PART,
             BinaryOperator::LongArrow if of_left => jsonb::PART_TEXT,
-            BinaryOperator::HashArrow if of_left => jsonb::AT_PATH,
+            BinaryOperator::HashArrow if of_left => made::AT_PATH,
             BinaryOperator::HashLongArrow if of_left => jsonb::TEXT_AT_PATH,
             BinaryOperator::Minus if of_left => "jsonb_delete",
             BinaryOperator::HashMinus if of_left => "jsonb_delete_path",
@@ -329,7 +330,7 @@ impl Functions for Registry<'_> {
         };
         if let Some(part) = part
             && is_json_value(&value, schema)
-            && let Some(function) = self.scalar(if is_jsonb(&value, schema) { jsonb::PART } else { "json_extract" })
+            && let Some(function) = self.scalar(if is_jsonb(&value, schema) { made::PART } else { "json_extract" })
         {
             return Ok(function.call(vec![value, part]));
         }
@@ -388,7 +389,7 @@ impl Functions for Registry<'_> {
     fn typed_text(&self, written: &str, to: &DataType) -> Option<Expr> {
         let DataType::Timestamp(unit, zone) = to else { return None };
         let options = self.state.config_options();
-        let order = settings::date_order(options);
+        let order = DateOrder::of_session(options);
         // What depends on the time is read when the statement runs.
         if order.is_some() && times::is_relative(written) {
             return None;

@@ -24,7 +24,7 @@ use crate::exec::returning::Returning;
 use crate::exec::row_queries::{Target, positions};
 use crate::exec::stored_values::Places;
 use crate::exec::write::{Batches, WriteContext};
-use crate::ingest::{ColumnMatch, Location, conform};
+use crate::ingest::{Assignment, ColumnMatch, Location, conform};
 use crate::planning;
 use crate::sql::names::kept_name;
 use crate::sql::parameters::Parameters;
@@ -153,7 +153,7 @@ pub(crate) fn check_constant(
     let row = RecordBatch::try_new(Arc::new(Schema::new(vec![given])), vec![value.to_array()?])?;
     let at = Location { source: String::new(), first_row: 1 };
     let row = conform(&row, &Arc::new(Schema::new(vec![field])), ColumnMatch::Position, &at)?;
-    text_types::in_normal_form(row).map(drop)
+    text_types::in_normal_form(row, Assignment::reading).map(drop)
 }
 
 /// The value of a literal that is not NULL.
@@ -278,7 +278,7 @@ pub(crate) fn stored_rows(
     let batch = places.arranged(batch, schema, &[])?;
     check_not_null(schema, &batch, rows_before)?;
     let at = Location { source: String::new(), first_row: rows_before + 1 };
-    text_types::in_normal_form(conform(&batch, schema, ColumnMatch::Position, &at)?)
+    text_types::in_normal_form(conform(&batch, schema, ColumnMatch::Position, &at)?, Assignment::reading)
 }
 
 fn check_not_null(schema: &SchemaRef, batch: &RecordBatch, rows_before: u64) -> Result<()> {

@@ -20,8 +20,8 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use super::expressions::Known;
-use crate::memory::FUSED;
 use crate::context::{Cancellation, within};
+use crate::memory::FUSED;
 use crate::provider::FreestoneSource;
 
 /// The context of one run.

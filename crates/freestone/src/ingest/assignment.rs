@@ -52,7 +52,7 @@ impl Assignment {
     /// That of a session.
     pub fn of_session(options: &ConfigOptions) -> Assignment {
         let zone = Zone::of_session(options);
-        let (rounds, order) = (settings::rounds_values(options), settings::date_order(options));
+        let (rounds, order) = (settings::rounds_values(options), DateOrder::of_session(options));
         Assignment { zone: (!zone.is_utc()).then_some(zone), rounds, order }
     }
 

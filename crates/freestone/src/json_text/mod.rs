@@ -1,7 +1,6 @@
 //! A parser of JSON texts. Numbers and strings of the tree are slices of the text.
 
 pub(crate) mod canonical;
-mod conversion;
 pub(crate) mod structure;
 
 use std::borrow::Cow;
@@ -9,8 +8,6 @@ use std::fmt::Write;
 
 use crate::error::{Error, Result};
 use crate::growth::Meter;
-
-pub(crate) use conversion::conversion;
 
 /// The maximum depth. Text with deeper nesting is rejected, so that no text exhausts the stack.
 const DEPTH_MAX: usize = 1000;

@@ -14,10 +14,10 @@ use datafusion::logical_expr::{
 };
 
 use super::json::makes_json;
-use super::jsonb::makes_jsonb;
 use super::kinds::{Kind, TEXT, described};
 use crate::growth::{self, Function, Growth};
 use crate::text_types;
+use crate::text_types::made::makes_jsonb;
 use crate::times::{Call, evaluate, evaluate_rows, wrong_types};
 
 /// Computes a function for all rows of its arguments.

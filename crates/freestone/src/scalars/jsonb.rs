@@ -15,13 +15,10 @@ use crate::growth::Meter;
 use crate::ingest::{ArrayItem, array_items};
 use crate::json_text::canonical::{append_string, canonical_of, number_key};
 use crate::json_text::{Node, known, unescaped};
+use crate::text_types::made::{AT_PATH, PART};
 use crate::times::{Call, exact_cast};
 
-/// A part of a document, by key or position.
-pub(crate) const PART: &str = "freestone_jsonb_part";
 pub(crate) const PART_TEXT: &str = "freestone_jsonb_part_text";
-/// A part of a document, by a path such as `{a,0}`.
-pub(crate) const AT_PATH: &str = "freestone_jsonb_at_path";
 pub(crate) const TEXT_AT_PATH: &str = "freestone_jsonb_text_at_path";
 /// A part of JSON, by several keys and positions.
 const JSON_AT: &str = "freestone_json_at";
@@ -92,26 +89,6 @@ pub(super) fn all() -> Vec<Scalar> {
         Scalar::new(&["freestone_jsonb_keys"], &[&[Text]], list_of(TEXT), |call| keys(call, true)),
         Scalar::new(&["freestone_json_keys"], &[&[Text]], list_of(TEXT), |call| keys(call, false)),
     ]
-}
-
-/// Whether the results of a function are JSONB.
-pub(crate) fn makes_jsonb(function: &str) -> bool {
-    const MAKING: [&str; 13] = [
-        PART,
-        AT_PATH,
-        "jsonb_extract_path",
-        "jsonb_strip_nulls",
-        "jsonb_concat",
-        "jsonb_delete",
-        "jsonb_delete_path",
-        "jsonb_set",
-        "jsonb_set_lax",
-        "jsonb_insert",
-        "jsonb_build_array",
-        "jsonb_build_object",
-        "jsonb_object",
-    ];
-    MAKING.contains(&function)
 }
 
 /// A text as a document, whose objects have each key once and in order.

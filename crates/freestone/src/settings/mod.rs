@@ -2,7 +2,6 @@
 
 mod known;
 mod nulls;
-mod without_effect;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,9 +9,8 @@ use std::time::Duration;
 use datafusion::arrow::array::{RecordBatch, StringViewArray};
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::config::{
-    ConfigEntry, ConfigExtension, ConfigOptions, ExecutionOptions, ExtensionOptions, OptimizerOptions, SpillCompression,
+    ConfigEntry, ConfigOptions, ExecutionOptions, ExtensionOptions, OptimizerOptions, SpillCompression,
 };
-use datafusion::common::extensions_options;
 use datafusion::execution::session_state::SessionState;
 use datafusion::prelude::SessionConfig;
 use freestone_sql::tree;
@@ -21,56 +19,14 @@ use freestone_store::scan::IteratorKind;
 use freestone_store::schema::TableSchema;
 
 use crate::access::Access;
+use crate::duckdb_settings::{Effect, effect};
 use crate::error::{Error, Result};
 use crate::exact::FloatTexts;
 use crate::memory;
 use crate::options::Options;
-use crate::times::DateOrder;
+pub(crate) use crate::own_settings::FreestoneSettings;
 use known::{DEFAULT_ZONE, SETTINGS, Setting};
 pub(crate) use nulls::{Nulls, nulls};
-pub(crate) use without_effect::{Effect, effect, notice};
-
-extensions_options! {
-    /// Freestone's part of the session's settings.
-    pub struct FreestoneSettings {
-        /// Design of tables created without WITH: a preset's name
-        pub design: String, default = "auto".to_string()
-        /// What the workload log keeps of this session's queries: on (without literals), literals, or off
-        pub workload: String, default = "on".to_string()
-        /// Whether queries may read copies of their tables
-        pub copies: bool, default = true
-        /// How long a statement waits for other transactions, in milliseconds; 0 for no limit
-        pub lock_timeout: u64, default = 0
-        /// How long a transaction may hold its snapshot, in milliseconds; 0 for no limit
-        pub snapshot_max_age: u64, default = 0
-        /// How long tables can be read as they were before a commit, in seconds; 0 for not at all
-        pub retention: u64, default = 0
-        /// How scans find their rows: auto (as costs less), block, or index, where one has the columns of predicates
-        pub iterator: String, default = "auto".to_string()
-        /// Whether a commit waits until it is durable: on or off
-        pub synchronous_commit: String, default = "on".to_string()
-        /// Whether queries may read materialized views instead of the tables that they name
-        pub materialized_view_matching: bool, default = true
-        /// Where NULL is in a key of ORDER BY that does not say so
-        pub default_null_order: String, default = "nulls_last_on_asc_first_on_desc".to_string()
-        /// Whether rows without ORDER BY come in the order of their table
-        pub preserve_insertion_order: bool, default = true
-        /// The least time that a statement is predicted to take before workers get parts of it, in milliseconds
-        pub distribution_threshold: u64, default = 20
-        /// Whether a worker that has ended its part of a statement gets some of what others have not begun
-        pub distribution_claims: bool, default = true
-        /// Whether columns that are declared as VARCHAR(n) or CHAR(n) refuse longer texts
-        pub check_lengths: bool, default = false
-        /// Whether values that statements store are rounded to the types of their columns
-        pub round_values: bool, default = false
-        /// How texts of dates and times read: iso, or as in PostgreSQL with this order of day, month and year
-        pub date_order: String, default = "iso".to_string()
-    }
-}
-
-impl ConfigExtension for FreestoneSettings {
-    const PREFIX: &'static str = "freestone";
-}
 
 /// What may stand before the name of a setting.
 pub(crate) const PREFIX: &str = "freestone.";
@@ -106,11 +62,6 @@ pub(crate) fn checks_lengths(config: &ConfigOptions) -> bool {
 /// Whether values are rounded to the types of the columns that store them.
 pub(crate) fn rounds_values(config: &ConfigOptions) -> bool {
     config.extensions.get::<FreestoneSettings>().is_some_and(|own| own.round_values)
-}
-
-/// The order of dates in texts, if they read as in PostgreSQL.
-pub(crate) fn date_order(config: &ConfigOptions) -> Option<DateOrder> {
-    DateOrder::named(&config.extensions.get::<FreestoneSettings>()?.date_order)
 }
 
 /// Whether queries may read materialized views instead of the tables that they name.
@@ -248,7 +199,9 @@ pub(crate) fn set(state: &mut SessionState, context: (&Options, Access), name: &
         Some(Effect::None) => return Ok(()),
         Some(Effect::Unavailable) => {
             let error = Error::unsupported(format!("{name} = '{value}' is not available"));
-            return Err(error.with_hint("the setting is one of DuckDB's: only the value that describes the answers here"));
+            return Err(
+                error.with_hint("the setting is one of DuckDB's: only the value that describes the answers here")
+            );
         }
         None => {}
     }

@@ -7,8 +7,8 @@ use freestone_sql::tree::{
     Literal, ObjectName, OptionItem, Parameter, Prepare, Set, Show, Statement, StatementKind, Walk, WhatIf, With,
 };
 
+use crate::duckdb_settings;
 use crate::error::{Error, Result};
-use crate::settings;
 use crate::sql::names;
 use crate::sql::option_lists::{list_of, written_in};
 use crate::sql::transactions::TransactionCommand;
@@ -264,7 +264,7 @@ fn of_session(kind: &StatementKind, text: &str) -> Result<Command> {
         Show(_) => Command::Query,
         Pragma(pragma) => match pragma.name.text.as_str() {
             "show_tables" | "table_info" | "version" => Command::Query,
-            name if pragma.arguments.is_empty() && settings::effect(name, None).is_some() => {
+            name if pragma.arguments.is_empty() && duckdb_settings::effect(name, None).is_some() => {
                 Command::Reset { name: name.to_owned() }
             }
             other => {

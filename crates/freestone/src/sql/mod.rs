@@ -5,6 +5,7 @@ mod copied_rows;
 mod definition_names;
 pub(crate) mod depth;
 pub(crate) mod function_macros;
+pub(crate) mod json_conversion;
 pub(crate) mod locking;
 pub(crate) mod names;
 pub(crate) mod option_lists;

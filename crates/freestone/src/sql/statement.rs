@@ -9,8 +9,8 @@ use freestone_sql::{ErrorCode, Lifted, Span, SyntaxError};
 pub use freestone_store::design::quoted as quote;
 
 use crate::context::guarded_now;
+use crate::duckdb_settings;
 use crate::error::{Error, ErrorKind, Result};
-use crate::settings;
 use crate::sql::command::{Command, Explained};
 use crate::sql::written::Written;
 use crate::sql::{depth, names, trees};
@@ -330,7 +330,7 @@ impl Statement {
                 Command::Set { name, .. } | Command::Reset { name } => name,
                 _ => return None,
             };
-            return settings::effect(&name, None).map(|_| settings::notice(&name));
+            return duckdb_settings::effect(&name, None).map(|_| duckdb_settings::notice(&name));
         }
         let definition = self.begins_with("CREATE").then(|| self.written.definition().ok()).flatten()??;
         let tree::StatementKind::CreateTable(create) = definition else { return None };

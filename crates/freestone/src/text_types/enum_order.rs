@@ -14,10 +14,10 @@ use datafusion::logical_expr::{Distinct, Expr, ExprSchemable, LogicalPlan, Opera
 use datafusion::optimizer::AnalyzerRule;
 
 use super::enum_extremes::{self, Order};
+use super::made::makes_jsonb;
 use super::{LABELS, NORMAL, enum_functions, labels_of, normal_functions, normal_of};
 use crate::expressions;
 use crate::normal_texts::NormalText;
-use crate::scalars::jsonb::makes_jsonb;
 use crate::sql::text_types::{CAST, CAST_NORMAL, CAST_NORMAL_OR_NULL, CAST_OR_NULL, TEXT, type_text};
 
 /// It runs before other rules, which keep types and not what fields say beyond them.

@@ -11,6 +11,7 @@ pub(crate) mod declared;
 pub(crate) mod enum_extremes;
 mod enum_functions;
 pub(crate) mod enum_order;
+pub(crate) mod made;
 mod normal_functions;
 
 pub use declared::declared_type;
@@ -30,6 +31,7 @@ use freestone_store::schema::{CheckConstraint, Column, TableSchema};
 use crate::definitions;
 use crate::normal_texts::NormalText;
 use crate::sql::text_types::{CHECK, CHECK_NORMAL, TextType, of_check, type_text};
+use crate::times::{DateOrder, Zone};
 use crate::type_names::type_name;
 
 /// The metadata of a field with the labels of its ENUM, as a list in JSON.
@@ -106,15 +108,20 @@ fn all_items(values: &ArrayRef, test: &dyn Fn(&ArrayRef) -> Result<BooleanArray>
 /// Rows as they are stored: texts of a type with a normal form in it, others within their length, and fields without metadata
 /// of types.
 ///
+/// `reading` says how the texts of a field read: the order of dates, if as in PostgreSQL, and the zone of times without one.
+///
 /// # Errors
 /// A text is no value of its column's type.
-pub(crate) fn in_normal_form(batch: RecordBatch) -> Result<RecordBatch, crate::error::Error> {
+pub(crate) fn in_normal_form(
+    batch: RecordBatch,
+    reading: fn(&Field) -> (Option<DateOrder>, Zone),
+) -> Result<RecordBatch, crate::error::Error> {
     let schema = batch.schema();
     if schema.fields().iter().all(|field| field.metadata().is_empty()) {
         return Ok(batch);
     }
     let columns = schema.fields().iter().zip(batch.columns()).map(|(field, column)| match normal_of(field) {
-        Some(kind) => normal_functions::stored(column, kind, field),
+        Some(kind) => normal_functions::stored(column, kind, field.name(), reading(field)),
         None => declared::fitted(column, field.metadata(), field.name()),
     });
     let columns = columns.collect::<Result<Vec<_>, _>>()?;

@@ -14,11 +14,9 @@ use datafusion::logical_expr::{
 use super::{all_items, normal_metadata, over_items};
 use crate::display::texts_of;
 use crate::error::{Error, ErrorKind};
-use crate::ingest::Assignment;
 use crate::json_text::canonical::canonical;
 use crate::json_text::start_of;
 use crate::normal_texts::NormalText;
-use crate::settings;
 use crate::sql::text_types::{CAST_NORMAL, CAST_NORMAL_OR_NULL, CHECK_NORMAL};
 use crate::times::{DateOrder, TextOf, Zone, exact_cast, is_text, plain_text, texts_in_zone, wrong_types};
 
@@ -110,7 +108,7 @@ impl ScalarUDFImpl for OfNormal {
             Some(ColumnarValue::Scalar(name)) => named(Some(name))?,
             _ => named(None)?,
         };
-        let (zone, order) = (Zone::of_session(&args.config_options), settings::date_order(&args.config_options));
+        let (zone, order) = (Zone::of_session(&args.config_options), DateOrder::of_session(&args.config_options));
         let is_constant = matches!(args.args[0], ColumnarValue::Scalar(_));
         let values = args.args[0].to_array(if is_constant { 1 } else { args.number_rows })?;
         let result: ArrayRef = match self.kind {
@@ -244,8 +242,12 @@ fn as_written<'a>(text: &'a str, kind: NormalText, zone: &Zone, order: Option<Da
 }
 
 /// The texts of a column in the normal form of its type, as they are stored.
-pub(crate) fn stored(values: &ArrayRef, kind: NormalText, field: &Field) -> Result<ArrayRef, Error> {
-    let (column, (order, zone)) = (field.name(), Assignment::reading(field));
+pub(crate) fn stored(
+    values: &ArrayRef,
+    kind: NormalText,
+    column: &str,
+    (order, zone): (Option<DateOrder>, Zone),
+) -> Result<ArrayRef, Error> {
     let stored = over_items(values, &|items| {
         let texts = exact_cast(items, &DataType::Utf8View)?;
         let normal = |text: &str| {

@@ -18,7 +18,6 @@ use super::postgres_texts::DateOrder;
 use super::zone::Zone;
 use crate::error::{Error, ErrorKind};
 use crate::growth::{Function, Growth, in_steps, is_small};
-use crate::settings;
 
 /// One function over times.
 #[derive(Debug)]
@@ -74,7 +73,7 @@ pub(crate) struct Call {
 impl Call {
     fn new(args: ScalarFunctionArgs, rows: usize) -> Self {
         let (zone, to) = (Zone::of_session(&args.config_options), args.return_field.data_type().clone());
-        let order = settings::date_order(&args.config_options);
+        let order = DateOrder::of_session(&args.config_options);
         Call { args: args.args, rows, zone, order, to }
     }
 

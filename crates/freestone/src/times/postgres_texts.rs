@@ -5,12 +5,15 @@
 
 use datafusion::arrow::datatypes::DataType;
 
+use datafusion::common::config::ConfigOptions;
+
 use super::abbreviations::{Abbreviated, abbreviated};
 use super::calendar::{checked_days, days_of};
 use super::interval::{DAY_NS, SECOND_NS};
 use super::postgres_fields::{Field, Kind, Word, fields, word};
 use super::text::{push_date, push_offset, push_timestamp, time_text};
 use super::zone::Zone;
+use crate::own_settings::FreestoneSettings;
 
 const DAY_SECONDS: i64 = 86_400;
 const DAY_US: i64 = 86_400_000_000;
@@ -38,6 +41,11 @@ impl DateOrder {
             DateOrder::Dmy => "dmy",
             DateOrder::Ymd => "ymd",
         }
+    }
+
+    /// That of a session; `None` if its texts read as elsewhere in the engine.
+    pub(crate) fn of_session(options: &ConfigOptions) -> Option<DateOrder> {
+        DateOrder::named(&options.extensions.get::<FreestoneSettings>()?.date_order)
     }
 
     /// The order of a name such as `MDY`.

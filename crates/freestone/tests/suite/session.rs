@@ -205,13 +205,18 @@ fn joins_of_all_rows_with_all_rows_have_a_notice() {
         session.sql("CREATE TABLE t AS SELECT i FROM range(40000) r(i)").await?;
         let counting = Arc::new(Counting::default());
         session.set_progress(Some(counting.clone()));
-        for sql in ["SELECT count(*) FROM t a JOIN t b USING (i)", "SELECT count(*) FROM t a, (SELECT i FROM t LIMIT 10) b"] {
+        for sql in
+            ["SELECT count(*) FROM t a JOIN t b USING (i)", "SELECT count(*) FROM t a, (SELECT i FROM t LIMIT 10) b"]
+        {
             drop(session.sql(sql).await?);
         }
         assert_eq!(*counting.notices.lock(), Vec::<String>::new());
         drop(session.sql("SELECT a.i FROM t a, t b").await?);
         let notices = counting.notices.lock().clone();
-        assert!(matches!(notices.as_slice(), [one] if one.contains("pairs about 40000 rows with 40000 rows")), "{notices:?}");
+        assert!(
+            matches!(notices.as_slice(), [one] if one.contains("pairs about 40000 rows with 40000 rows")),
+            "{notices:?}"
+        );
         Ok(())
     });
 }

@@ -3,8 +3,8 @@
 use freestone_binder::JSON;
 use freestone_sql::tree::TypeKind;
 
-use super::structure::Shape;
 use crate::error::{Error, Result};
+use crate::json_text::structure::Shape;
 use crate::sql::statement::{literal, quote};
 
 /// The text of an expression that makes a value of a structure's type of the JSON called [`JSON`].
