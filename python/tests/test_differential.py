@@ -9,7 +9,10 @@ from conftest import TARGET
 
 CONFORMANCE = pathlib.Path(__file__).parents[2] / "conformance"
 # The number of statements of each kind takes a few seconds.
-COUNTS = {"joins": 200, "subqueries": 40, "aggregates": 300, "expressions": 400, "times": 300, "forms": 200, "files": 120, "sorts": 100, "recursions": 60, "dependencies": 200}
+COUNTS = {
+    "joins": 200, "subqueries": 40, "aggregates": 300, "expressions": 400, "times": 300,
+    "forms": 200, "files": 120, "sorts": 100, "recursions": 60, "dependencies": 200,
+}
 
 
 @pytest.mark.parametrize("kind", COUNTS)
