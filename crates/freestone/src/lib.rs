@@ -116,6 +116,7 @@ pub use inputs::{ArrowTable, Inputs, OpenReader, ReservedMemory};
 pub use normal_texts::{NormalText, ZonedTime};
 pub use options::{DiskCache, Options, parse_size};
 pub use profile::{Calibration, calibrate, profile_path};
+pub use scalars::unescaped_bytes;
 pub use sequences::SequenceRelation;
 pub use session::Session;
 pub use session::describe::{Description, NamedRelation, Reference, Relation};

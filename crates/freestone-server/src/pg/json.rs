@@ -6,7 +6,7 @@ use freestone_sql::tree::{
     Call, Expr, ExprKind, Literal, Name, Select, Statement, Table, TableAlias, TableKind, TypeKind, WalkMut,
 };
 
-use super::names::{last, walk_named};
+use super::names::{last, mentions, walk_named};
 use super::series::queries;
 
 const EACH: &str = "json_each";
@@ -14,8 +14,7 @@ const OBJECT: &str = "json_object";
 
 /// Whether a text may have such functions.
 pub fn is_in(sql: &str) -> bool {
-    let lower = sql.to_ascii_lowercase();
-    [EACH, OBJECT].iter().any(|name| lower.contains(name))
+    mentions(sql, &[EACH, OBJECT])
 }
 
 /// Calls the functions that have PostgreSQL's results.

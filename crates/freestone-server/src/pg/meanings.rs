@@ -3,13 +3,14 @@
 //! how many dimensions it has.
 
 use freestone::ingest::{ArrayItem, array_items};
+use freestone::unescaped_bytes;
 use freestone_sql::Span;
 use freestone_sql::tree::{
     Argument, Call, CastForm, CopySource, Expr, ExprKind, Literal, Name, ObjectName, OnConflict, Select, SelectItem,
     Statement, StatementKind, Table, TableAlias, TableKind, Type, TypeKind, WalkMut, WithBody, WithPart, Write,
 };
 
-use super::names::{keep_name, last, name_of, walk_named};
+use super::names::{keep_name, last, mentions, name_of, walk_named};
 
 /// The dimensions that an array has at most.
 const DIMENSIONS_MAX: usize = 6;
@@ -26,8 +27,7 @@ const FUNCTIONS: [(&str, &str); 3] = [
 /// Whether a text may have something of that kind.
 pub fn is_in(sql: &str) -> bool {
     const SIGNS: [&str; 9] = ["array_re", "array_fill", MATCHES, "chr", "bytea", "encode", "decode", "sha256", "[]"];
-    let lower = sql.to_ascii_lowercase();
-    SIGNS.iter().any(|sign| lower.contains(sign))
+    mentions(sql, &SIGNS)
 }
 
 /// Puts a statement in the engine's words.
@@ -317,24 +317,7 @@ fn bytes_of_text(text: &str) -> Bytes {
     if text.is_ascii() && !text.contains('\\') {
         return Bytes::AsWritten;
     }
-    unescaped(text.as_bytes()).map_or(Bytes::Wrong, |bytes| hexadecimal(&bytes))
-}
-
-fn unescaped(mut rest: &[u8]) -> Option<Vec<u8>> {
-    let mut bytes = Vec::with_capacity(rest.len());
-    while let [first, behind @ ..] = rest {
-        let (byte, behind) = match (first, behind) {
-            (b'\\', [b'\\', behind @ ..]) => (b'\\', behind),
-            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', behind @ ..]) => {
-                ((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'), behind)
-            }
-            (b'\\', _) => return None,
-            (other, behind) => (*other, behind),
-        };
-        bytes.push(byte);
-        rest = behind;
-    }
-    Some(bytes)
+    unescaped_bytes(text.as_bytes()).map_or(Bytes::Wrong, |bytes| hexadecimal(&bytes))
 }
 
 /// A value that is an error, because a text is none of its type.

@@ -9,6 +9,12 @@ use super::types::Type;
 
 const UNKNOWN: &str = "?column?";
 
+/// Whether a statement has one of these words, which are in lower case.
+pub fn mentions(sql: &str, words: &[&str]) -> bool {
+    let lower = sql.to_ascii_lowercase();
+    words.iter().any(|word| lower.contains(word))
+}
+
 /// PostgreSQL's name for the column of an expression.
 pub fn name_of(expr: &Expr) -> String {
     match &expr.kind {

@@ -5,14 +5,13 @@ use freestone_sql::tree::{
     Expr, ExprKind, Literal, Parameter, Query, Select, Statement, StatementKind, Type, TypeKind, Walk, WalkMut,
 };
 
-use super::names::{last, walk_named};
+use super::names::{last, mentions, walk_named};
 use super::numeric::DIGITS_MAX;
 use super::types;
 
 /// Whether a text may have such casts.
 pub fn is_in(sql: &str) -> bool {
-    let lower = sql.to_ascii_lowercase();
-    lower.contains("numeric") || lower.contains("decimal")
+    mentions(sql, &["numeric", "decimal"])
 }
 
 /// Gives the casts the digits of their numbers.

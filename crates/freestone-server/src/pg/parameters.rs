@@ -196,27 +196,8 @@ pub(super) fn bytes_of_text(text: &[u8]) -> Result<Vec<u8>, String> {
         let digits = digits.filter(|digits| digits.len() % 2 == 0).ok_or("write it as \\x and pairs of hex digits")?;
         return Ok(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect());
     }
-    let (mut bytes, mut rest) = (vec![], text);
-    while let [first, after @ ..] = rest {
-        match (first, after) {
-            (b'\\', [b'\\', after @ ..]) => {
-                bytes.push(b'\\');
-                rest = after;
-            }
-            (b'\\', [a @ b'0'..=b'3', b @ b'0'..=b'7', c @ b'0'..=b'7', after @ ..]) => {
-                bytes.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
-                rest = after;
-            }
-            (b'\\', _) => {
-                return Err("a backslash must be followed by another backslash or by three octal digits".into());
-            }
-            (byte, after) => {
-                bytes.push(*byte);
-                rest = after;
-            }
-        }
-    }
-    Ok(bytes)
+    let wrong = "a backslash must be followed by another backslash or by three octal digits";
+    freestone::unescaped_bytes(text).ok_or_else(|| wrong.into())
 }
 
 /// A decimal with the number of fraction digits of the text.

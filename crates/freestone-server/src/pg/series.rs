@@ -6,13 +6,13 @@ use freestone_sql::tree::{
     WithBody, WithPart, Write,
 };
 
-use super::names::{keep_name, last, name_of};
+use super::names::{keep_name, last, mentions, name_of};
 
 const SERIES: &str = "generate_series";
 
 /// Whether a text may have series.
 pub fn is_in(sql: &str) -> bool {
-    sql.to_ascii_lowercase().contains(SERIES)
+    mentions(sql, &[SERIES])
 }
 
 /// Unnests the series in the columns of a statement.

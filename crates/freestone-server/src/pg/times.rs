@@ -7,7 +7,7 @@ use freestone_sql::tree::{
     Write,
 };
 
-use super::names::{last, walk_named};
+use super::names::{last, mentions, walk_named};
 use super::series;
 
 /// What stands in calls of the functions, in lower case.
@@ -17,8 +17,7 @@ const SAME_PARTS: [&str; 7] = ["day", "dow", "doy", "isodow", "month", "quarter"
 
 /// Whether a text may have such calls.
 pub fn is_in(sql: &str) -> bool {
-    let lower = sql.to_ascii_lowercase();
-    WORDS.iter().any(|word| lower.contains(word))
+    mentions(sql, &WORDS)
 }
 
 /// Puts the calls of a statement in the engine's words.

@@ -2,13 +2,13 @@
 
 use freestone_sql::tree::{Expr, ExprKind, Literal, Select, Statement, StatementKind, WalkMut};
 
-use super::names::{last, walk_named};
+use super::names::{last, mentions, walk_named};
 use super::told::{Known, Scope, type_of};
 use super::types::{self, ColumnType};
 
 /// Whether a text may have such calls.
 pub fn is_in(sql: &str) -> bool {
-    sql.to_ascii_lowercase().contains("pg_typeof")
+    mentions(sql, &["pg_typeof"])
 }
 
 /// Replaces the calls whose results the text tells by these results.

@@ -62,7 +62,7 @@ impl Tables {
         let has =
             |word: &str| text.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()));
         // `count(t.*)` counts the places that an outer join has found.
-        let reads_places = has(freestone_binder::ROW_ID) || has("count") && has(".*");
+        let reads_places = has(freestone_binder::ROW_ID) || has(".*") && has("count");
         if has(FILE_NAME) {
             scope.name_files();
         }

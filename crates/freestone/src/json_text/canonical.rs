@@ -2,9 +2,8 @@
 //! exponents, and a space behind commas and colons. So equal documents are equal texts. [`order_key`] has their order.
 
 use std::borrow::Cow;
-use std::fmt::Write;
 
-use super::{Node, parse, unescaped};
+use super::{Node, append_character, parse, unescaped};
 use crate::error::Result;
 use crate::growth::Meter;
 
@@ -98,17 +97,9 @@ pub(crate) fn append_string(text: &str, out: &mut String) {
     out.push('"');
     for character in text.chars() {
         match character {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
             '\u{8}' => out.push_str("\\b"),
             '\u{c}' => out.push_str("\\f"),
-            character if character < ' ' => {
-                let _ = write!(out, "\\u{:04x}", character as u32);
-            }
-            character => out.push(character),
+            character => append_character(character, out),
         }
     }
     out.push('"');

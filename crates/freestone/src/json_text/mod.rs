@@ -264,18 +264,20 @@ pub fn append_json_string(text: &str, line: &mut String) {
 }
 
 fn append_escaped(text: &str, line: &mut String) {
-    for character in text.chars() {
-        match character {
-            '"' => line.push_str("\\\""),
-            '\\' => line.push_str("\\\\"),
-            '\n' => line.push_str("\\n"),
-            '\r' => line.push_str("\\r"),
-            '\t' => line.push_str("\\t"),
-            character if character < ' ' => {
-                let _ = write!(line, "\\u{:04x}", character as u32);
-            }
-            character => line.push(character),
+    text.chars().for_each(|character| append_character(character, line));
+}
+
+fn append_character(character: char, line: &mut String) {
+    match character {
+        '"' => line.push_str("\\\""),
+        '\\' => line.push_str("\\\\"),
+        '\n' => line.push_str("\\n"),
+        '\r' => line.push_str("\\r"),
+        '\t' => line.push_str("\\t"),
+        character if character < ' ' => {
+            let _ = write!(line, "\\u{:04x}", character as u32);
         }
+        character => line.push(character),
     }
 }
 

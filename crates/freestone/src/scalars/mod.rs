@@ -48,6 +48,8 @@ mod substrings;
 mod text;
 mod uuids;
 
+pub use postgres::unescaped_bytes;
+
 use std::sync::Arc;
 
 use datafusion::error::Result;

@@ -82,7 +82,7 @@ fn escaped(call: &Call) -> Result<ArrayRef> {
 /// The bytes that [`escaped`] writes as a text.
 fn unescaped(call: &Call) -> Result<ArrayRef> {
     let texts = texts(call, 0)?;
-    let bytes = |text: &str| match bytes_of_escapes(text.as_bytes()) {
+    let bytes = |text: &str| match unescaped_bytes(text.as_bytes()) {
         Some(bytes) => Ok(bytes),
         None => invalid(format!("'{text}' has a backslash without another one, or three octal digits, behind it")),
     };
@@ -90,7 +90,9 @@ fn unescaped(call: &Call) -> Result<ArrayRef> {
     Ok(Arc::new(rows.collect::<Result<BinaryViewArray>>()?))
 }
 
-fn bytes_of_escapes(mut rest: &[u8]) -> Option<Vec<u8>> {
+/// The bytes of a text in PostgreSQL's escape form: a doubled backslash, or three octal digits behind one. `None` if another
+/// backslash stands in it.
+pub fn unescaped_bytes(mut rest: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(rest.len());
     while let [first, behind @ ..] = rest {
         let (byte, behind) = match (first, behind) {
@@ -232,8 +234,8 @@ mod tests {
 
     #[test]
     fn bytes_have_escapes() {
-        assert_eq!(bytes_of_escapes(b"a\\\\\\101").as_deref(), Some(&b"a\\A"[..]));
-        assert_eq!((bytes_of_escapes(b"\\8"), bytes_of_escapes(b"\\")), (None, None));
+        assert_eq!(unescaped_bytes(b"a\\\\\\101").as_deref(), Some(&b"a\\A"[..]));
+        assert_eq!((unescaped_bytes(b"\\8"), unescaped_bytes(b"\\")), (None, None));
     }
 
     #[test]

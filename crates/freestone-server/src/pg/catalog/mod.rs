@@ -27,6 +27,7 @@ pub use data::{Assigned, CursorRow, PreparedRow};
 pub use rewrite::rewrite;
 
 use crate::pg::connection::ChannelChanges;
+use crate::pg::names::mentions;
 use crate::pg::settings::Settings;
 use crate::pg::types;
 use crate::sessions::Peers;
@@ -124,6 +125,5 @@ impl Catalog {
 pub fn is_asked_for(sql: &str) -> bool {
     const SIGNS: [&str; 7] =
         ["pg_", "information_schema", "::reg", "as reg", "to_reg", "current_setting", "current_schema"];
-    let lower = sql.to_ascii_lowercase();
-    SIGNS.iter().any(|sign| lower.contains(sign))
+    mentions(sql, &SIGNS)
 }
